@@ -1,10 +1,10 @@
-// Cluster: the actor between a process and the others of its run. It owns the membership and the
-// way in and out, answers probes, and does nothing else that takes time.
+// Cluster: the actor that connects a process with the others of its run. It owns the membership,
+// answers probes, and does nothing else that takes time.
 //
-// It forwards events to its state machines (membership.hpp, run_lifecycle.hpp, mean_orders.hpp,
-// departures.hpp) and carries out what they want: rosters go to the topology manager, links are
-// dialled, the ranks here begin and end. What is as large as the model is with the transfers, what
-// consoles ask with the console server.
+// It passes events to its state machines (membership.hpp, run_lifecycle.hpp, mean_orders.hpp,
+// departures.hpp) and carries out their effects: rosters go to the topology manager, links are
+// dialled, the ranks here start and end. The transfers actor handles data as large as the model;
+// the console server handles consoles.
 #pragma once
 #include <deque>
 #include <functional>
@@ -26,7 +26,7 @@
 
 namespace grapevine {
 
-/// What a node tells at its end.
+/// The result of a node at its end.
 struct ClusterEnding {
   std::optional<Error> failure;
   MeanPtr mean;  // of all ranks; null: no ranks were left, or none was to be had

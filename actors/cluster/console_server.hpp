@@ -1,9 +1,9 @@
 // ConsoleServer: the actor that answers consoles. One per process.
 //
-// It has a mailbox of its own, so no slow reader, no large model and no long status keeps anybody
-// from anything. A snapshot flows as its reader takes it: each request names the mean and an
-// offset, and has at most kAnswerBytes in its answer, with their hash; so a reader that was cut off
-// goes on where it stopped. The last means are kept for half a minute after they were last read.
+// It has its own mailbox, so a slow reader, a large model or a long status delays no other actor. A
+// snapshot is sent at the speed of its reader: each request names the mean and an offset, and gets
+// at most kAnswerBytes with their hash. So a reader that lost its connection continues at its
+// offset. The last means are kept for half a minute after they were last read.
 #pragma once
 #include <deque>
 #include <functional>

@@ -1,6 +1,6 @@
-// Departures: the nodes that a run has lost, as this one knows them, and by how much each moves the
-// mean of those who stay: an estimate of what the state actors here have seen of its ranks. A state
-// machine without I/O; numbers name what has not been told whole yet.
+// Departures: the nodes that a run has lost, as far as this node knows, and by how much each loss
+// moves the mean of the others: an estimate from what the state actors here have seen of its ranks.
+// A state machine without I/O; numbers identify departures that are not complete yet.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -14,7 +14,7 @@ struct FoundSources {
   std::vector<std::string> dials;               // where there are none: with whom to link first
 };
 
-/// Those of the graph with whom links stand. Nodes that come at once ask different ones.
+/// The nodes of the graph that are linked. Nodes that start at the same time ask different ones.
 FoundSources find_sources(const std::vector<Member>& graph, const std::string& self,
                           const std::function<bool(const std::string& node)>& linked);
 

@@ -1,5 +1,6 @@
-// MeanExchange: the mean over all ranks of a run, at its end and of a snapshot, as a state machine
-// without I/O. Sums go up a tree of the nodes, and the root's bits come down (mean_tree.hpp).
+// MeanExchange: the mean over all ranks of a run, at its end and for a snapshot, as a state machine
+// without I/O. Sums go up a tree of the nodes, and the root sends the mean down, so all nodes get
+// the same bits (mean_tree.hpp).
 //
 //   child                                       parent
 //         <---------------------------------   MeanAsk up   [from, until)
@@ -7,21 +8,21 @@
 //   MeanAsk down [from, until)              ->
 //         <---------------------------------   MeanPiece down: the mean itself
 //
-// Sums are fp64 in memory, and travel as mean_sums.hpp packs them.
+// Sums are fp64 in memory, and are sent as mean_sums.hpp packs them.
 //
-// Whoever wants pieces asks for them, so it takes them at its own pace: at most kMeanWindow of at
-// most 1 MiB are under way between two nodes, and a node hands on a piece as soon as it has it from
-// all below (or from above). So depth costs latency, and no bandwidth. Pieces of a neighbour come
-// in order; what was lost is asked for again, from there on: that is done once for each piece and
+// A receiver asks for pieces, so it gets them at its own pace: at most kMeanWindow pieces of at
+// most 1 MiB are under way between two nodes. A node sends a piece as soon as it has it from all
+// its children (or from its parent), so depth costs latency but no bandwidth. Pieces of a neighbour
+// arrive in order. A lost piece is asked for again, with all after it: once for each piece, and
 // otherwise every kAgain_s, however often a neighbour asks. A node remembers one request of each
-// peer and way, whichever number it is for.
+// peer and direction, for any number.
 //
-// A death, a newcomer or a cut is another key, hence another number, which begins with a fresh sum
-// of the ranks here. At the end of the run the mean is settled when all live members say that they
-// have this number with this hash, or when one of them has left and said so (it saw all the others
-// say it); or at a deadline that every piece and every saying moves on: then `missing` has the
-// names of those who do not. A snapshot is settled as soon as it is here; the node serves others
-// until all have it. Memory: one fp64 vector and one result. `now` as in membership.hpp.
+// A death, a new node or a cut changes the key and so the number, which starts with a new sum of
+// the ranks here. At the end of the run the mean is settled when all live members report this
+// number with this hash, or when one of them has left after reporting that all did. Otherwise it is
+// settled at a deadline, which every piece and every report extends; then `missing` has the names
+// of the others. A snapshot is settled as soon as it is here; the node serves others until all have
+// it. Memory: one fp64 vector and one result. `now` as in membership.hpp.
 #pragma once
 #include <limits>
 #include <map>
@@ -112,7 +113,7 @@ class MeanExchange {
   /// they are dead by then; none: those that are there now.
   void end(double now, std::vector<std::string> expected, MeanEffects&);
 
-  /// Who takes part, as the membership knows it: at every change.
+  /// The nodes that take part, as the membership knows them: at every change.
   void view(double now, std::vector<MeanMember>, MeanEffects&);
   void linked(double now, const std::string& node, bool up, MeanEffects&);
   void own(double now, uint64_t number, MeanSum, MeanEffects&);

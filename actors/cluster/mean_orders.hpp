@@ -1,9 +1,10 @@
-// MeanOrders: when a node begins the mean of a snapshot, and whom it answers, as a state machine
+// MeanOrders: when a node starts the mean of a snapshot, and whom it answers, as a state machine
 // without I/O.
 //
-// Whoever wants a mean has the membership spread that one more is wanted: each request is another
-// serial. Means come one after the other: who asks while one is under way shares the next, which is
-// asked for as soon as this one has settled. A mean answers those who asked before it began here.
+// A node that needs a mean tells the membership that one more is requested: each request changes
+// the serial number. Means are computed one after the other. A request that comes during one shares
+// the next, which is requested as soon as this one is settled. A mean answers the requests that
+// came before it started here.
 #pragma once
 #include <cstddef>
 #include <cstdint>

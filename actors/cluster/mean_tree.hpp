@@ -1,16 +1,16 @@
-// The tree of a mean: who adds up to whom, and in what a mean's number consists. Values and pure
-// functions, for mean_exchange.hpp.
+// The tree of a mean: which node adds up for which, and what a mean's number is made of. Values and
+// pure functions, for mean_exchange.hpp.
 //
-// A mean has a number: a hash of who wanted it (the end of the run, or the serial of a snapshot),
-// of the nodes that take part with their incarnations and ranks, and of the pairs of them that told
-// the membership that they cannot reach each other. Nodes that know the same have the same number,
-// and the tree follows from the same facts; so nobody agrees on a tree, and a piece that carries a
-// number says along which one it travels.
+// A mean has a number: a hash of its request (the end of the run, or the serial of a snapshot), of
+// the nodes that take part with their incarnations and ranks, and of the pairs of nodes that told
+// the membership that they cannot reach each other. Nodes that know the same facts have the same
+// number, and the tree follows from the same facts. So the nodes need not agree on a tree, and a
+// piece with a number tells along which tree it is sent.
 //
 // The root is the lowest name. Nodes are taken breadth-first by name, and no node has more than
-// four neighbours, unless cut pairs leave it the only way to somebody. Where the cuts part the
-// nodes, the tree spans the largest part (of two, that of the lower name), and the others are not
-// in the mean.
+// four neighbours, unless cut pairs leave it the only path to another node. If cuts separate the
+// nodes, the tree spans the largest part (of two equal parts, that of the lower name), and the
+// other nodes are not in the mean.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ struct MeanMember {
   bool is_unheard = false;  // its requests are not heard here, so it numbers snapshots otherwise
 };
 
-/// What a number names.
+/// The facts from which a number is computed.
 struct MeanKey {
   uint64_t serial = 0;                             // of the snapshot; 0: the mean at the end
   std::vector<MeanMember> members;                 // alive, by rising name

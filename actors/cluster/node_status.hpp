@@ -39,7 +39,7 @@ struct NodeStatus {
   std::vector<std::string> events;                 // the last ones
 };
 
-/// What its membership knows; the rest is empty.
+/// The part of the status that the membership knows; the rest is empty.
 NodeStatus status_of(const Membership&);
 
 }  // namespace grapevine

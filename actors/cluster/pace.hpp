@@ -1,10 +1,11 @@
-// Pace: how often a node does what costs more the more nodes there are: publish a roster, look at
-// all members, hand on all rates. A value without time of its own; `now` in seconds.
+// Pace: how often a node repeats work whose cost grows with the number of nodes: publishing a
+// roster, looking at all members, forwarding all rates. A value without its own time; `now` in
+// seconds.
 //
-// While nodes pour in, each is news to all others. If each made a roster, and with it a graph, the
-// work of all would grow with the cube of their number. So what is wanted is done at once where the
-// last time is long enough ago, and as soon as it is otherwise: a millisecond for each node. Where
-// all nodes are linked anyway they are few, and nothing waits.
+// While many nodes join, each is new to all others. If each led to a roster, and with it a graph,
+// the total work would grow with the cube of their number. So work is done at once if the last time
+// is long enough ago (a millisecond for each node), and otherwise as soon as it is. Runs that are
+// small enough to link all nodes do not wait.
 #pragma once
 #include <algorithm>
 #include <cstddef>

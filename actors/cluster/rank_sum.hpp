@@ -1,10 +1,9 @@
-// RankSum: the sum over the ranks of this node that goes into a mean, added up a piece at a time,
-// so that whoever does it can do other things between two pieces.
+// RankSum: the sum over the ranks of this node that goes into a mean. It is computed piece by
+// piece, so that its actor can handle other messages between two pieces.
 //
-// Ranks are given one after the other. A rank is looked at before it is added: one that has
-// diverged, so that its numbers are not finite, is left out, and poisons nobody's mean. One that
-// has nothing to give to a vector is not in that. Memory: the sum in fp64, and the vectors of one
-// rank.
+// Ranks are given one after the other. Each is checked before it is added: a rank that has
+// diverged, so that its numbers are not finite, is left out. A rank without values for a vector is
+// left out of that vector. Memory: the sum in fp64, and the vectors of one rank.
 #pragma once
 #include <memory>
 #include <vector>

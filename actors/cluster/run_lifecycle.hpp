@@ -1,22 +1,25 @@
-// RunLifecycle: what a node does when, from its start to its end in a run of several, as a state
-// machine without I/O.
+// RunLifecycle: the phases of a node, from its start to its end in a run of several nodes, as a
+// state machine without I/O.
 //
 //   awaiting   nothing is open yet
-//   joining    until it has ranks and knows whether others train already
-//   fetching   others train already: their state, for the ranks here to begin with
+//   joining    until it has ranks and knows whether other nodes train already
+//   fetching   other nodes train already: it fetches their state for its ranks to start with
 //   training   its ranks are in the graph
-//   weighing   told to leave: how far is the others' mean from that of all?
-//   ending     the ranks here end what is open: all have done their share, the run is to stop, or
+//   weighing   it was told to leave: how far is the others' mean from that of all?
+//   ending     the ranks here finish open exchanges: all have done their share, the run is to stop,
+//              or
 //              this node leaves
-//   averaging  the mean at the end, if they had begun. Where all that are missing train on, it is
-//              this node's time alone that is over, and it leaves them
-//   left       the membership knows that it goes; it stays until all others have gone too, for
-//              whoever has still to hear of the mean, through whomever: links are few
+//   averaging  the mean at the end, if the ranks had started. If all missing nodes still train,
+//              only
+//              this node's time is over, and it leaves them
+//   left       the membership knows that it leaves; it stays until all others have left too, to
+//              pass
+//              the mean on to nodes that have few links
 //   over
 //
-// Nobody is first among nodes: each decides by what it knows, and all that know the same decide the
-// same. A node that is awaited in vain costs the others one deadline. Events say what has happened;
-// consider() is called after each of them, and whenever the membership or the time has moved.
+// No node is special: each decides by what it knows, and nodes that know the same decide the same.
+// A node that does not answer costs the others one deadline. Events report what has happened; call
+// consider() after each of them, and whenever the membership or the time has changed.
 #pragma once
 #include <map>
 #include <set>
@@ -33,7 +36,7 @@ struct LifecycleOptions {
   std::vector<std::string> joins;  // addresses of others; empty: it waits for them
 };
 
-/// What is carried out after consider(); each is wanted once.
+/// The actions after consider(), each once.
 struct LifecycleEffects {
   bool fetch = false;    // then fetched()
   bool begin = false;    // the ranks here begin, with what was fetched; they are ready
@@ -66,8 +69,8 @@ class RunLifecycle {
 
   void start(double now);
   void met() { met_ = true; }  // somebody
-  /// `settled`: whoever is there would say so again. After three such answers at each address that
-  /// it joins by, it waits for nobody else.
+  /// `settled`: the node would give this answer again. After three such answers at each address
+  /// that it joins by, it waits for no other node.
   void dial_failed(const std::string& address, const std::string& why, bool settled);
   void fetched() { fetched_ = true; }        // or given up
   void share_done() { share_done_ = true; }  // of the ranks here

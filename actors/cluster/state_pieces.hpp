@@ -1,13 +1,12 @@
-// A snapshot in pieces: how the vectors of a rank are cut up for a newcomer, and how each piece is
-// recognised. Values and pure functions, for state_transfer.hpp.
+// A snapshot in pieces: how the vectors of a rank are cut for a new node, and how each piece is
+// checked. Values and pure functions, for state_transfer.hpp.
 //
-// Every vector is cut alone, so a piece is a view into one of them: pieces 0, 1, ... of vector 0,
-// then those of vector 1. Both ends know the shape (from the rule and the layout that they have
-// agreed on), hence the size of a piece, their number and the place of each; a manifest that
-// differs is refused, whatever it announces. But for one thing: a rank whose steps are a script's
-// has no optimizer, so a manifest may have a few vectors more than the newcomer wants, or fewer.
-// Those come last (rule_state.hpp): what is too much is not fetched, what is missing begins with
-// zero.
+// Every vector is cut separately, so a piece is a view into one of them: pieces 0, 1, ... of vector
+// 0, then those of vector 1. Both ends know the shape from the agreed rule and layout, and so the
+// size, number and position of the pieces. A manifest that differs is refused. One exception: a
+// rank whose steps a script computes has no optimizer, so a manifest may have a few vectors more
+// than the new node needs, or fewer. Those come last (rule_state.hpp): surplus vectors are not
+// fetched, and missing ones start with zero.
 #pragma once
 #include <cstdint>
 #include <span>

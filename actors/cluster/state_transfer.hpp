@@ -1,4 +1,4 @@
-// StateSource and Fetcher: how a newcomer gets the state of a rank, as state machines without I/O.
+// StateSource and Fetcher: how a new node gets the state of a rank, as state machines without I/O.
 //
 //   FETCH (no pieces)  ------------------>   a snapshot is taken, and hashed
 //                      <------------------   MANIFEST: a hash per piece
@@ -6,11 +6,11 @@
 //                      <------------------   PIECE 0, checked against its hash
 //   FETCH 4            ------------------>   (four are under way, until all are there)
 //
-// The source trains on: it gives from a snapshot. If it dies, falls silent or lies, the next one is
-// asked. Its snapshot is another one: pieces whose hash its manifest shares are kept, the others
-// fetched anew, so what the newcomer has in the end is one source's snapshot to the bit. Pieces are
-// due at the rate that was measured; three lapses without a piece, or three bad ones, and the
-// source is left. `now` as in membership.hpp.
+// The source keeps training; it sends a snapshot. If it dies, is silent or lies, the node asks
+// another one. That one has another snapshot: pieces with equal hashes are kept, the others are
+// fetched again, so the node ends with one source's snapshot to the bit. Pieces are expected at the
+// measured rate. After three time-outs without a piece, or three wrong pieces, the source is
+// abandoned. `now` as in membership.hpp.
 #pragma once
 #include <memory>
 #include <string>
@@ -50,10 +50,10 @@ struct SourceEffects {
   double timer_at = 0;  // always set; replaces the earlier one
 };
 
-/// Serves newcomers, two at a time, and takes one snapshot at a time for each, at most every two
-/// seconds: until then the last one serves it too. A snapshot is held until its newcomer is silent
-/// for 30 s. Each piece is sent once; of what is asked for again, and of manifests, at most
-/// kAgainAtMost go out in kLeastLapse_s, however often a newcomer asks.
+/// Serves new nodes, two at a time. It takes one snapshot at a time for each, at most every two
+/// seconds; until then the last one serves it too. A snapshot is held until its receiver has been
+/// silent for 30 s. Each piece is sent once. Of repeated requests, and of manifests, at most
+/// kAgainAtMost are answered in kLeastLapse_s, however often a node asks.
 class StateSource {
  public:
   void fetch(double now, const std::string& from, const FetchState&, SourceEffects&);

@@ -1,11 +1,11 @@
-// Transfers: the actor that owns whatever is as large as the model and travels between nodes: the
-// mean, and the state that a newcomer begins with. One per process.
+// Transfers: the actor that owns the data that is as large as the model and travels between nodes:
+// the mean, and the state for a new node. One per process.
 //
-// It answers no probes, so nobody is taken for dead while it adds up or hashes; and it does so a
-// piece of at most 1 MiB a message, so no request waits for a model either. Two things are one pass
-// over the model, as an exchange is: a rank is read, or copied for a newcomer, by the state actor
-// that owns it, for a copy is of one instant; and who leaves measures once. What is to happen when,
-// its state machines say; what they want of the membership goes to the cluster agent.
+// It answers no probes, so a node that adds up or hashes is not taken for dead. It handles at most
+// 1 MiB per message, so no request waits for a whole model. Two operations make one pass over the
+// model, like an exchange: the state actor that owns a rank reads it, or copies it for a new node,
+// in one message, because a copy is of one instant; and a leaving node measures once. The state
+// machines decide when; their requests to the membership go to the cluster actor.
 #pragma once
 #include <deque>
 #include <functional>

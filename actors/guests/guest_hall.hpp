@@ -1,14 +1,15 @@
-// GuestHall: what the scripts at a node's door are answered, from the first that brings the layout
-// and the starting point of what is trained to the mean at the end. A resource; any thread.
+// GuestHall: answers the scripts of a node, from the first one, which brings the layout and the
+// starting point, to the mean at the end. A resource; any thread.
 //
-//   empty      nobody is there
+//   empty      no script has joined
 //   filling    the first script fills its front; others wait for it
 //   running    there is an objective, and a run as soon as the node has begun one
-//   over       the run has ended here: no step is taken any more, `finish` is answered
+//   over       the run has ended here: no more steps are taken, `finish` is answered
 //
-// A script's visit is a thread (transport/guest_door.hpp) that asks the rank's worker and carries
-// the actors that this makes ready, so that a step wakes no other thread. What is aside is kept as
-// of the last step of each script, and averaged over this node's ranks that have had one.
+// The visit of a script is a thread (transport/guest_door.hpp) that sends messages to the rank's
+// worker and runs the actors that become ready, so that a step wakes no other thread. Aside tensors
+// are kept as of the last step of each script, and averaged over this node's ranks that have had
+// one.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -59,7 +60,7 @@ class GuestHall {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// What the scripts need of a run.
+  /// The parts of a run that the scripts need.
   struct Run {
     caf::actor_system* system = nullptr;
     ClusterActor cluster;
@@ -79,26 +80,26 @@ class GuestHall {
   const std::string& door() const { return path_; }  // a path
   const std::shared_ptr<GuestTable>& table() const { return table_; }
 
-  /// What the first script trains; null after `limit`.
+  /// The objective of the first script; null after `limit`.
   std::shared_ptr<GuestObjective> await_objective(std::chrono::milliseconds limit);
-  /// Of the run, as it was opened with or as the first script says; 0: neither.
+  /// The gradients of the run, as given at the start or by the first script; 0: neither.
   uint64_t gradients() const;
 
   void begin(Run);
   void on_epoch(const EpochInfo&);
-  /// Nobody takes steps there any more: the other ranks do the rest of its share.
+  /// No more steps are taken at this place: the other ranks take the rest of its share.
   void give_up(int place);
   /// A script is on its way there, again.
   void await_script(int place);
-  /// The run has ended here. Tells scripts the mean, over so many ranks, of what is trained and of
-  /// what is aside, and waits until they have it: for seconds only, as soon as `hurries`. Then no
-  /// thread of the hall uses the run any more. Without a mean: null. `aside` null: no rank has any.
+  /// The run has ended here. Gives scripts the mean, over this number of ranks, of the trained and
+  /// the aside tensors, and waits until they have it, only for seconds once `hurries` is set. After
+  /// that no thread of the hall uses the run. Without a mean: null. `aside` null: no rank has any.
   void end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside, int ranks,
            const std::function<bool()>& hurries);
   /// Without a mean, where the run has not come as far as to end().
   void close();
 
-  /// A copy of what a script has left with a rank.
+  /// A copy of the object that a script has stored with a rank.
   KeptBlob kept(int rank) const;
   /// As if a script had left it at that place: that of an earlier life of the run has.
   void keep(int place, const KeptBlob&);

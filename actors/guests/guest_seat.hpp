@@ -1,11 +1,10 @@
-// GuestSeat: where a guest, a script that computes a rank's steps, meets its rank: the memory that
-// both use, and whose turn it is.
+// GuestSeat: the memory that a guest (a script that computes a rank's steps) and its rank share,
+// and which of the two may use it.
 //
-// The front is the parameters as the script sees them. It is the script's alone between two
-// answers, and the rank's alone between a question and its answer, so there is no lock: `turn` says
-// whose it is, and whoever has it writes all other fields. The rank's true x is elsewhere, and
-// gossips on meanwhile. Any script is a seat: one of another process (transport/guest_door.hpp), or
-// a simulated one.
+// The front has the parameters that the script sees. It belongs to the script between two answers,
+// and to the rank between a request and its answer, so there is no lock: `turn` tells who owns it,
+// and the owner writes all other fields. The rank's true x is elsewhere and is exchanged meanwhile.
+// Any script can use a seat: one in another process (transport/guest_door.hpp), or a simulated one.
 #pragma once
 #include <atomic>
 #include <functional>

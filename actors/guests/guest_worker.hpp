@@ -1,14 +1,14 @@
-// GuestWorker: the worker of a rank whose steps a guest computes, a script that has sat down at its
-// place.
+// GuestWorker: the worker of a rank whose steps a guest, a script, computes.
 //
 //   script --Computed--> worker --TakeStep--> state --Parameters--> worker --answer--> script
 //
-// Without a script the rank gossips on and takes no steps. A script may come and go at any time,
-// and so may the worker: a question that was under way when a worker went is asked again by the
-// next, and no step is taken twice. It computes between an answer and the next question, and is
-// idle else; where it computes for much longer than usual it tests, say, and no rate is measured.
-// What a rank leaves of its share, the other ranks of its node do. Where these wait for it, because
-// the method goes in rounds, it takes part in theirs without a gradient.
+// Without a script the rank keeps exchanging and takes no steps. A script may come and go at any
+// time, and so may the worker: a request that was under way when a worker ended is asked again by
+// the next worker, and no step is taken twice. The rank counts as computing between an answer and
+// the next request, and as idle otherwise. If that takes much longer than usual (during a test,
+// say), no rate is measured. The other ranks of the node take the remaining steps of a rank without
+// a script. If they wait for it, because the method has rounds, it takes part in their rounds
+// without a gradient.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -28,7 +28,7 @@ struct GuestFinished {};  // nobody takes steps of the rank any more: it has don
 
 using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>>;
 
-/// Who sits at which of a node's places, and which worker serves it. Any thread.
+/// Which script has which of a node's places, and which worker serves it. Any thread.
 class GuestTable {
  public:
   struct Server {

@@ -1,30 +1,29 @@
-// WorkPool: how much of the work of a run is done, as one process knows it. The work is N
-// gradients, whichever rank takes them: a fast rank takes more, and what a rank that is gone or
-// stands still has not done the others do.
+// WorkPool: how much of the work of a run is done, as far as one process knows. The work is N
+// gradients, taken by any rank: a fast rank takes more, and the other ranks take the work of a rank
+// that is gone or stopped.
 //
-//   own        gradients that the ranks here have taken, with those of their earlier lives
-//   told_m     those that the ranks of member m have taken, as it has told
-//   rate_m     the pace at which it takes them, r its median over all ranks
+//   own        gradients that the ranks here have taken, including their earlier lives
+//   told_m     gradients that the ranks of member m have taken, as m has reported
+//   rate_m     the pace of m's ranks; r is its median over all ranks
 //
 //   told       = own + sum_m told_m
 //   taken(now) = own + sum_m (told_m + floor(rate_m min(now - heard_m, news_m)))
 //
-// news_m is the usual time between two news of m. The second term is 0 where m is suspect or over,
-// and where it has been silent for four such times. Until m has told a pace, its ranks are taken
-// to be as fast as those here.
+// heard_m is the time of m's last report, news_m the usual time between two reports. The second
+// term is 0 if m is suspect or dead, or has been silent for four such times. Until m has reported a
+// pace, its ranks are assumed to be as fast as those here.
 //
-// Ranks begin gradients while taken(now) < N, and again when it falls below N: a member has died,
-// or its pace has. The run is finished when told >= N. So N is never missed, and nobody waits for
-// a step that another rank has under way: at most one a rank is taken beyond, and what was taken
-// between two news. In one process both counts are exact and the same.
+// Ranks begin gradients while taken(now) < N, and again when it falls below N because a member has
+// died or become slower. The run is finished when told >= N. So N is always reached, and no rank
+// waits for a step of another one: at most one gradient a rank is taken too many, plus those taken
+// between two reports. In one process both counts are exact and equal.
 //
-// A member may lie about its count. What it is credited with grows by at most `fastest` times r a
-// rank, and one gradient a rank more in all; what it had told when it was first heard counts up to
-// `fastest` times the largest count a rank of any other member, where there are two others to
-// compare it with.
+// A member may lie about its count. Its credited count grows by at most `fastest` times r a rank,
+// and by one more gradient a rank in all. Its first reported count is credited up to `fastest`
+// times the largest count per rank of any other member, if there are two others to compare it with.
 //
-// N may be 0 at first: scripts bring it with the first of them, or when one has counted its data.
-// Until then ranks take what they like, and nothing is complete.
+// N may be 0 at first: the first script sets it, or a script that has counted its data. Until then
+// ranks take gradients freely, and nothing is complete.
 //
 // Any thread may call. Times in seconds of the run's clock.
 #pragma once
@@ -40,8 +39,7 @@ namespace grapevine {
 
 struct Settings;
 
-/// Whether the ranks take their gradients from one pool, or will as soon as a script says how many
-/// there are.
+/// Whether the ranks take their gradients from one pool, or will once a script sets their number.
 bool may_pool(const Settings&);
 
 class WorkPool {
@@ -61,10 +59,10 @@ class WorkPool {
   double progress(double now) const;  // taken(now) / N, 0 to 1; NaN: N is 0
   uint64_t taken(double now) const;
 
-  /// All others, and what the ranks here had taken before this process began, as they have heard.
-  /// A member that was among them before and is not any more has gone.
+  /// The work of all other members, and what the ranks here had taken before this process began, as
+  /// other nodes remember. A member that is no longer in the list is gone.
   void hear(double now, uint64_t before, const std::vector<MemberWork>&);
-  /// To be told to the others: since this process began, and when to tell again.
+  /// This process's report to the others: its work since it began, and when to report again.
   struct Own {
     uint64_t taken = 0;
     double per_second = 0, again_s = 1;
@@ -72,7 +70,7 @@ class WorkPool {
   Own tell(double now);
 
   uint64_t told() const;
-  /// Members whose words were not believed in full, each once.
+  /// Members whose reports were not credited in full, each once.
   std::vector<std::string> too_fast();
 
  private:

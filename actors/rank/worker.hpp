@@ -1,15 +1,15 @@
-// Worker: the actor that computes a rank's gradients, at its own speed, without ever waiting for
-// another rank.
+// Worker: the actor that computes a rank's gradients at its own speed and never waits for another
+// rank.
 //
 //   Parameters (a lease of x)  ->  Compute  ->  Computed (loss, g)  ->  Gradient to state  ->
 //   Parameters ...
 //
-// Greedy: the next gradient starts when the last one's step is taken. Poisson: gradients start at
-// the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event takes
-// no time. Where a method's rounds do not wait, ranks on the virtual clock begin at different
-// moments, up to one gradient's time apart: nowhere else do ranks that nobody holds in step begin
-// in step. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
-// nobody else will notice.
+// Greedy: the next gradient starts when the step of the last one is taken. Poisson: gradients start
+// at the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event
+// takes no time. If the rounds of a method do not wait, ranks on the virtual clock start at
+// different times, up to one gradient's time apart, because only in a simulation would
+// unsynchronised ranks start in the same instant. Your own worker must handle the messages of
+// WorkerActor; it may be slow or fail without any effect on other ranks.
 #pragma once
 #include <memory>
 #include <utility>
@@ -38,7 +38,7 @@ struct WorkerDependencies {
   NodeActor node;
 };
 
-/// What a MakeWorker (run.hpp) answers: put one into RunHooks to add a worker of your own.
+/// The result of a MakeWorker (run.hpp). Set one in RunHooks to use your own worker.
 struct SpawnedWorker {
   SpawnedWorker() = default;  // none: the rank computes nothing
   SpawnedWorker(WorkerActor made) : actor(std::move(made)) {}
@@ -48,7 +48,8 @@ struct SpawnedWorker {
 
 WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 
-/// A worker says so of each gradient whose step it hands to the state actor; samples tell of it.
+/// A worker calls this for each gradient whose step it sends to the state actor; samples use the
+/// counts.
 void count_gradient(Counters&, double loss, double lr);
 
 }  // namespace grapevine

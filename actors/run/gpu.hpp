@@ -13,8 +13,8 @@ struct Gpu {
       share;  // keeps the device; null: the ranks live in the host's memory
 };
 
-/// What settings.device asks for. Where that is "auto" and the run cannot be on a GPU, it is on the
-/// CPU: why is told in a line, and the settings say so from then on. Errors (user): there is no
+/// The GPU of settings.device. If that is "auto" and the run cannot be on a GPU, the run is on the
+/// CPU: a line has the reason, and the settings say cpu from then on. Errors (user): there is no
 /// such GPU; it has too little memory for the ranks, with the sums and how many would fit; the
 /// objective cannot use one.
 Result<Gpu> open_gpu(Settings&, Objective&, const std::function<void(const std::string&)>& say);

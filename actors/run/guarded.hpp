@@ -1,5 +1,5 @@
-// Guarded: what a library's user gives to a run, an objective and a sink, made so that nothing that
-// they throw gets into an actor. The first thing thrown is kept, and ends the run.
+// Guarded: a user's objective and sink, wrapped so that their exceptions do not reach an actor. The
+// first exception is kept and ends the run.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace grapevine {
 
-/// What the user's code has thrown first. Any thread.
+/// The first exception of the user's code. Any thread.
 class Thrown {
  public:
   /// `where` is what threw: "the gradient 3 of rank 1".
@@ -26,15 +26,15 @@ class Thrown {
   std::optional<Error> first_;
 };
 
-/// The same objective. Where it throws, its loss is not a number, which ends the run, and what it
-/// should have written is zero. Errors: it is null, it throws at once, or it has no parameters.
+/// The same objective. If it throws, the loss is not a number, which ends the run, and its result
+/// is zero. Errors: it is null, it throws at once, or it has no parameters.
 Result<std::shared_ptr<Objective>> guard(std::shared_ptr<Objective>, std::shared_ptr<Thrown>);
 
-/// The functions of the sink are called one at a time, and no more once something was thrown; a
-/// rank whose worker cannot be made has none.
+/// Calls the functions of the sink one at a time, and no more after an exception. A rank whose
+/// worker cannot be made has none.
 void guard(RunHooks&, std::shared_ptr<Thrown>);
 
-/// What `work` returns; `otherwise` where it throws, which is kept as that of `where`.
+/// The result of `work`; if it throws, `otherwise`, and the exception is kept with `where`.
 template <class T, class Work>
 T guarded(Thrown& thrown, const std::string& where, T otherwise, Work&& work) {
   try {

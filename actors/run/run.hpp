@@ -1,7 +1,7 @@
 // run: one run from settings to outcome, in this process, under the clock that the settings name.
 //
-// The actors are the same under both clocks, and none is seen here: whoever wants them in an actor
-// system of her own has spawn_run.hpp.
+// The actors are the same under both clocks. This header does not show them; spawn_run.hpp starts
+// them in the caller's actor system.
 #pragma once
 #include <memory>
 

@@ -1,4 +1,4 @@
-// Site: what is around the ranks of a process, and a run on one.
+// Site: the surroundings of the ranks of a process, and a run on one.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,8 +16,8 @@ class Mailboxes;  // actors/mail/mailboxes.hpp
 ToOwner to_owner(const StateActor&);
 OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 
-/// What a run has come to, where nobody has sampled it or too seldom: one that has diverged is
-/// told, and its outcome is a failure.
+/// Checks the end of a run that was sampled too seldom or never: if it has diverged, this is
+/// reported, and the outcome is a failure.
 void judge_end(const Settings&, const Objective&, const Counters&, const Sink&, Outcome&);
 
 /// Whether the guard has scaled most of what was added to each rank, of a run whose ranks are all
@@ -28,7 +28,8 @@ std::string held_back(const Settings&, const Outcome&);
 /// for a disk that hangs keeps nobody.
 void save_last(caf::actor_system&, const SpawnedRun&);
 
-/// What is around the ranks of a process: how frames reach other ranks, and who owns membership.
+/// The surroundings of the ranks of a process: how frames reach other ranks, and which actor owns
+/// membership.
 struct Site {
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;

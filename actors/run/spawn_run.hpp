@@ -1,5 +1,5 @@
-// spawn_run: the actors of a run, in an actor system of the caller's, who sends messages to the
-// handles that it returns. This is the place where they are wired by hand.
+// spawn_run: the actors of a run, in the caller's actor system. The caller sends messages to the
+// returned handles. The actors are connected by hand here.
 #pragma once
 #include <functional>
 #include <memory>

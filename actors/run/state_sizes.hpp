@@ -1,4 +1,4 @@
-// What a state actor must be able to hold: its pools, and all that its ranks need of a device.
+// The sizes of a state actor's pools, and all memory that its ranks need on a device.
 #pragma once
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/settings/settings.hpp"

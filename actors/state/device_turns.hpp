@@ -1,10 +1,10 @@
-// DeviceTurns: what a state actor waits for: the turn of a rank, and what its device owes.
+// DeviceTurns: what a state actor waits for: the turn of a rank, and work of its device.
 //
-// What a handler must know of a device it asks first (foresee), and goes on when the answer is
-// there; the rank is held meanwhile, so its arithmetic is in the order of its messages. Vectors go
-// up and come down in pieces (ferry.hpp), for one rank at a time: who comes, is recorded or read
-// has the room for copies (with_room). Whoever is owed an answer has one even if the device is
-// lost. Without a device all is there at once, and nothing ever waits.
+// A handler that needs a number from a device asks for it first (foresee) and continues when the
+// answer has arrived. The rank is held meanwhile, so its arithmetic follows the order of its
+// messages. Vectors are copied in pieces (ferry.hpp), for one rank at a time: a rank that is added,
+// recorded or read has the room for copies (with_room). Every caller that waits gets an answer even
+// if the device is lost. Without a device every answer is there at once, and nothing waits.
 //
 // Owned and called by the state actor alone.
 #pragma once

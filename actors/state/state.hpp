@@ -1,13 +1,13 @@
-// State: the actor that owns every buffer of its ranks and is alone in touching them.
+// State: the actor that owns every buffer of its ranks. No other actor touches them.
 //
-// Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed
-// weights. A snapshot is a lease from a fixed pool; an empty lease says that the pool is out, and
-// the exchange is declined.
+// It handles one message at a time, so no lock exists and no reader sees half-mixed weights. A
+// snapshot is a lease from a fixed pool; an empty lease means that the pool is empty, and the
+// exchange is declined.
 //
-// The vectors lie in the host's memory, or all of them on a device (device_share.hpp), and there is
-// one path for both. What a handler must know of a device (is this snapshot too far off?) it asks
-// first and goes on when the answer is there (device_turns.hpp). On the CPU all answers are there
-// at once, and nothing ever waits.
+// The vectors are in the host's memory, or all of them on a device (device_share.hpp); the code is
+// the same. A handler that needs a number from a device (is this snapshot too far?) asks for it
+// first and continues when the answer has arrived (device_turns.hpp). On the CPU all answers are
+// there at once, and nothing waits.
 #pragma once
 #include <functional>
 #include <map>

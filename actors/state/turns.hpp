@@ -1,5 +1,5 @@
-// Turns: what is asked of a rank while something of it is under way on a device waits, in order.
-// Where nothing ever is under way this is one test of an empty map.
+// Turns: requests to a rank wait, in order, while work of the rank is under way on a device. If no
+// work is under way, this costs one test of an empty map.
 #pragma once
 #include <deque>
 #include <functional>

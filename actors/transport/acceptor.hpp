@@ -1,9 +1,9 @@
-// Acceptor: the door of a node. Survives floods, silence and "too many open files".
+// Acceptor: accepts the connections of a node. Survives floods, silence and "too many open files".
 //
-// What knocks is told apart by its first bytes: a bulk connection begins with one of the two words
+// The first bytes of a connection tell its kind: a bulk connection begins with one of the two words
 // below, anything else is for the control loop. Until then a stranger costs a descriptor, a timer
-// and no buffer. A AdmissionSlot is held by each connection that has not shown who it is; when
-// there are none left, newcomers are closed at once.
+// and no buffer. Each connection that has not identified itself holds an AdmissionSlot; if none is
+// free, new connections are closed at once.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/async-unix.h>

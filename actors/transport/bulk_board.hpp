@@ -1,9 +1,9 @@
-// BulkBoard: the bulk links of a node, one per control link that needs one. Lives on the bulk loop;
-// the public calls may come from the control loop.
+// BulkBoard: the bulk links of a node, one per control link that needs one. Runs on the bulk loop;
+// the public functions may be called from the control loop.
 //
-// Who dialled the control link dials the bulk link, when either end has a payload to send. It shows
-// the token that the other end handed out on the control link; each is believed once, and returned
-// when its link is over.
+// The node that dialled the control link dials the bulk link, when either end has a payload to
+// send. It shows the token that the other end sent on the control link. Each token is accepted
+// once, and returned when its link is over.
 #pragma once
 #include <kj/compat/tls.h>
 

@@ -1,17 +1,18 @@
-// BulkLink: one connection that carries frames with payloads, and parcels, both ways at once. Lives
-// on the bulk loop. What the other end may not say ends the link, and is counted by its reason.
+// BulkLink: one connection that carries frames with payloads, and parcels, in both directions at
+// once. Runs on the bulk loop. A violation of the protocol ends the link, and is counted by its
+// reason.
 //
-// Payloads go out of the sender's lease (outgoing_payload.hpp), into the receiver's, with nothing
-// between but the socket. One whose sum is wrong is dropped and counted. A payload that does not
-// move for `stall_s` ends the link.
+// A payload goes from the sender's lease (outgoing_payload.hpp) through the socket into the
+// receiver's lease. A payload with a wrong checksum is dropped and counted. If a payload makes no
+// progress for `stall_s`, the link ends.
 //
-// On one host a payload that lies in shared memory does not travel: its memory's descriptor is
-// passed once, then a record says which memory holds it, and nothing is summed. The receiver copies
-// it at once, for whoever has sent it may write to it again, and what is judged must be what is
-// used; then it lets go. The sender keeps its lease until then, and when the link ends before that,
-// leaves the memory to the receiver. It lends a process few payloads at a time and all together no
-// more than a part of what there is, and nothing more to one that has kept some for several links.
-// What is not lent goes through the socket.
+// On one host a payload in shared memory is not sent: the descriptor of its memory is passed once,
+// then a record names the memory, and no checksum is computed. The receiver copies the payload at
+// once, because the sender may write to it again and the checked bytes must be the used bytes; then
+// it releases the memory. The sender keeps its lease until then. If the link ends before that, the
+// sender leaves the memory to the receiver. It lends a process few payloads at a time, to all
+// processes together only a part of the slots, and nothing more to one that has kept some over
+// several links. Other payloads go through the socket.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/io.h>
@@ -38,7 +39,7 @@ struct BulkStream {
   BulkPath path = BulkPath::none;
 };
 
-/// What all bulk links of a process have lent.
+/// The loans of all bulk links of a process.
 struct LentInAll {
   size_t payloads = 0;
   std::map<uint64_t, int> kept_by;  // a process: links that have ended before it let go
@@ -49,7 +50,7 @@ class BulkLink {
   using Closed = std::function<void(const std::string& reason)>;  // once, the last call
   using Line = std::function<void(Descriptor)>;                   // the other end lends memory
 
-  /// What arrives is told to `events`.
+  /// Arrivals are passed to `events`.
   BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, const LinkEvents& events,
            RefusalCounters&, LentInAll&, Line, Closed);
   ~BulkLink();

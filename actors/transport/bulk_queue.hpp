@@ -1,9 +1,9 @@
 // BulkQueue: frames with a payload that wait for the bulk link of one peer. Each holds a lease, so
 // there are few. Any thread.
 //
-// While nothing waits, a frame of at most a mebibyte goes straight into a plain socket, on the
-// thread that sends it: that spares it a change of threads. What the socket does not take at once
-// is left to the loop. One thread writes at a time: it holds the pen.
+// While nothing waits, the sending thread writes a frame of at most one mebibyte directly into a
+// plain socket, which saves a change of threads. The loop writes the bytes that the socket does not
+// take at once. One thread writes at a time: it holds the pen.
 #pragma once
 #include <deque>
 #include <functional>

@@ -1,18 +1,18 @@
-// ConnectionManager: all control connections of a node, from the first byte to the last. Lives on
+// ConnectionManager: all control connections of a node, from the first byte to the last. Runs on
 // the control loop.
 //
-// A connection begins with a Hello each way. Of all connections that a pair of nodes may have
-// tried, the two names decide which one stands, whoever dialled: the node with the higher name
-// offers one (Agree) when it knows of no other that stands or is offered, and holds the rest; the
-// node with the lower name makes it stand by its own Agree. So an offer tells the lower node that
-// whatever link it still believes in is gone, and no message is sent on a connection that the other
+// A connection begins with a Hello in each direction. If a pair of nodes has tried several
+// connections, the two names decide which one is used, whichever node dialled. The node with the
+// higher name offers one (Agree) if it knows of no other that is used or offered, and holds the
+// rest. The node with the lower name confirms it with its own Agree. So an offer tells the lower
+// node that any link it still has is gone, and no message is sent on a connection that the other
 // end may drop.
 //
-// A process has a key beside its name. Each Hello has a challenge of its own, and each Agree signs
-// both: so whoever stands here has the key that it names. While a link with one process of a name
-// stands, another of the name waits until the first has been pinged: it is refused if that one
-// answers, and takes its place if not. Where no link with it stands, but the membership knows whose
-// the name is, another is refused until that one is over.
+// A process has a key beside its name. Each Hello has a new challenge, and each Agree signs both
+// challenges, so every linked process has proved its key. If a link with one process of a name is
+// up, another process of that name waits until the first has been pinged: if the first answers, the
+// second is refused, otherwise it takes its place. If there is no link but the membership knows
+// which process owns the name, another process is refused until that one is dead.
 #pragma once
 #include <kj/compat/tls.h>
 
@@ -40,7 +40,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   void close(const std::string& node);
   void know(const std::string& node, uint64_t id);
   void reply(uint64_t console, const ConsoleReply&);
-  /// Says goodbye to all and reports nothing any more; `done` when they are gone or time is up.
+  /// Sends a bye to all peers and reports nothing more; calls `done` when they are closed or time
+  /// is up.
   void leave(std::function<void()> done);
 
  private:

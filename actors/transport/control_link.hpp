@@ -1,8 +1,8 @@
 // ControlLink: one connection that carries control messages, in the standard stream framing of
-// Cap'n Proto, on any stream. Lives on its loop; only the Outbox may be touched by other threads.
+// Cap'n Proto, on any stream. Runs on its loop; other threads may use only the Outbox.
 //
-// It reads many small messages with one system call and writes all that wait with one. What arrives
-// is cut into messages by the length it announces, which is judged before anything is stored.
+// It reads many small messages with one system call and writes all waiting ones with one. Received
+// bytes are cut into messages by the announced length, which is checked before anything is stored.
 #pragma once
 #include <kj/async-io.h>
 
@@ -19,11 +19,11 @@
 
 namespace grapevine {
 
-/// What waits to be written: bounded, in order. Any thread.
+/// The messages that wait to be written: bounded, in order. Any thread.
 ///
-/// While nothing waits, a message now and then goes straight into the socket, on the thread that
-/// sends it: that spares it a change of threads. In a burst the messages wait for the loop, which
-/// writes them together.
+/// While nothing waits, the sending thread writes an occasional message directly into the socket,
+/// which saves a change of threads. In a burst the messages wait for the loop, which writes them
+/// together.
 class Outbox {
  public:
   /// `wake` is called, on the pusher's thread, when something waits and nobody takes.

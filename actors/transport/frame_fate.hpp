@@ -1,5 +1,4 @@
-// frame_fate: what the link faults of a plan do to one frame. Simulated links and real ones ask the
-// same question.
+// frame_fate: the effect of a plan's link faults on one frame, for simulated links and real ones.
 #pragma once
 #include <algorithm>
 #include <limits>

@@ -1,11 +1,12 @@
-// GuestDoor: where guests come in, scripts of this user that compute a rank's steps in processes of
-// their own. A unix socket, and a thread for each script that has come.
+// GuestDoor: the unix socket that guests connect to: scripts of this user that compute a rank's
+// steps in their own processes. Each connected script has a thread.
 //
-// A thread sits in one receive between two questions, so a step costs two system calls. What a
-// script sends is judged here (messages/guest_codec.hpp): who errs is told so in one line and sent
-// away. The end of a socket is hidden where a child of the script has inherited it, so the script's
-// process is watched too (pidfd). Half a record, and an answer that nobody takes in, have five
-// seconds; between questions a script may take its time.
+// Between two requests the thread waits in one receive, so a step costs two system calls. A
+// script's records are checked here (messages/guest_codec.hpp): after an error the script gets one
+// line and is disconnected. If a child of the script has inherited the socket, the socket does not
+// end with the script, so the script's process is watched too (pidfd). Half a record, or an answer
+// that the script does not read, has a deadline of five seconds. Between requests a script may take
+// any time.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -33,11 +34,11 @@ class GuestConnection {
  public:
   GuestConnection(Descriptor socket, int process) : socket_(std::move(socket)), process_(process) {}
 
-  /// The next question. False: the script has gone, or has said what is no question and was told.
+  /// The next request. False: the script has left, or has sent something else and was told.
   bool next(GuestQuestion&);
   /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
   bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
-  /// Tells the script why, in one line. It is served no more.
+  /// Sends the script the reason, in one line, and serves it no more.
   void refuse(const std::string& why);
   /// Whether the script is known to have gone.
   bool gone() const;
@@ -56,7 +57,7 @@ class GuestDoor {
  public:
   static constexpr size_t kScripts = 64;  // at once
 
-  /// Serves a script, on a thread of its own, until it has gone.
+  /// Serves a script, on its own thread, until it has left.
   using Serve = std::function<void(GuestConnection&)>;
 
   /// Empty: a path in this user's folder of local sockets, by `name`. Errors: the path's, see

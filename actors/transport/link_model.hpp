@@ -1,5 +1,5 @@
-// LinkModel: what links cost on the virtual clock (simulated.hpp has the equations). LinkFault:
-// what a plan does to frames on some of them for some time. Values.
+// LinkModel: the delays of links on the virtual clock (simulated.hpp has the equations). LinkFault:
+// a plan's fault for frames on some links during some time. Values.
 #pragma once
 #include <limits>
 #include <string>

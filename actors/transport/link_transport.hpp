@@ -1,14 +1,14 @@
-// LinkTransport: frames to ranks of this process go into their mailboxes, frames to the others over
-// the links to their nodes.
+// LinkTransport: delivers frames to ranks of this process into their mailboxes, and frames to other
+// ranks over the links to their nodes.
 //
-// Which node serves a rank follows the roster. What arrives is delivered where the sender's rank is
-// that node's and the receiver is here; the rest is dropped and counted. Any thread.
+// The roster tells which node serves a rank. A received frame is delivered if its sender's rank
+// belongs to that node and its receiver is here; otherwise it is dropped and counted. Any thread.
 //
-// The plan's link faults act here, on real frames. What they do to a frame is drawn once, by the
-// node that sends it: loss, cut and one_way drop it, repeat sends it again, delay and bandwidth
-// hold it before it leaves. A payload to be corrupted is spoiled by the links themselves, beneath
-// their checksum; what has no payload, or stays in this process, is dropped, as the receiver's
-// check would do. The node that receives draws nothing.
+// The plan's link faults act here, on real frames. The sending node draws the fault of a frame
+// once: loss, cut and one_way drop it, repeat sends it again, delay and bandwidth hold it before it
+// leaves. The links themselves corrupt a payload, below their checksum. A frame to corrupt that has
+// no payload, or stays in this process, is dropped, as the receiver would do. The receiving node
+// draws nothing.
 #pragma once
 #include <atomic>
 #include <memory>

@@ -1,16 +1,17 @@
 // Links: the connections of a node with its peers. A resource; any thread may call. Abstract, so
 // that the same nodes run on the virtual clock, over simulated links.
 //
-// One control link per pair of nodes, however many connections are tried from either side: messages
-// of at most 64 KiB, in order. It costs nothing while idle, and its end is noticed when the
-// peer's process dies, not when it stands still: that is for the membership to probe. Payloads have
-// a connection of their own, opened when first needed: from the sender's lease straight into the
-// receiver's, on one host read in place. They belong to frames between two ranks, or to parcels
-// between the two nodes (messages/parcel.hpp). Header-only frames travel with the control messages
-// and may overtake payloads.
+// Each pair of nodes has one control link, however many connections either side tries: messages of
+// at most 64 KiB, in order. It costs nothing while idle. Its end is noticed when the peer's process
+// dies, but not when that process is stopped; the membership probes for that. Payloads have a
+// separate connection, opened when first needed: they go from the sender's lease into the
+// receiver's, and are read in place on one host. They belong to frames between two ranks, or to
+// parcels between the two nodes (messages/parcel.hpp). Frames without a payload are sent with the
+// control messages and may overtake payloads.
 //
-// On one machine nodes meet at unix sockets, where only processes of their user are let in. Over
-// TCP a run key is required and all is mutual TLS 1.3, unless loopback is asked for without one.
+// On one machine nodes use unix sockets, which accept only processes of the same user. Over TCP a
+// run key is required and everything uses mutual TLS 1.3, unless loopback without a key is asked
+// for.
 #pragma once
 #include <array>
 #include <functional>
@@ -46,7 +47,7 @@ struct LinksOptions {
 
 /// Called on a link's thread; must not block or call back into Links' destructor. They post.
 struct LinkEvents {
-  /// The control link stands, both hellos are agreed.
+  /// The control link is up; both hellos agree.
   std::function<void(const Hello& peer)> up;
   /// Exactly once per up, unless the Links object goes first. Frames of that incarnation may still
   /// come.
@@ -55,31 +56,31 @@ struct LinkEvents {
   /// Valid (see control_codec.hpp). Never a Hello or the like, which the links keep to themselves,
   /// nor a console's request.
   std::function<void(const std::string& node, ControlMessage)> control;
-  /// The header is valid; the payload, if any, is as long as it says. Not to be written into.
+  /// The header is valid; the payload, if any, has the announced length. Read-only.
   std::function<void(const std::string& node, Frame)> frame;
-  /// Valid (see codec.hpp); the payload is what it announces. Not to be written into.
+  /// Valid (see codec.hpp); the payload has the announced length. Read-only.
   std::function<void(const std::string& node, const Parcel&, Payload)> parcel;
   /// A dial ended without up. `refused`: nobody listens there.
   std::function<void(const std::string& address, const std::string& reason, bool refused)>
       dial_failed;
-  /// Another process than the one that `know` names has said that it is this node, which has no
-  /// link here: is it there?
+  /// A process other than the one that `know` names claims to be this node, which has no link here:
+  /// probe the node.
   std::function<void(const std::string& node)> contested;
-  /// Somebody was turned away at our door, or an address that was to be dialled does not resolve,
-  /// each such once. At most ten a second are told.
+  /// A connection was refused here, or an address to dial does not resolve; each once. At most ten
+  /// a second are reported.
   std::function<void(const std::string& from, const std::string& reason)> turned_away;
   /// To be answered by reply(console, ...), whose last part has `more` unset.
   std::function<void(uint64_t console, ConsoleRequest)> console;
   std::function<void(uint64_t console)> console_gone;
   /// A connection for payloads ended, or could not be made. `lost`: payloads that were queued for
-  /// it, or partly written. While the control link stands, the next payload opens another.
+  /// it, or partly written. While the control link is up, the next payload opens another.
   std::function<void(const std::string& node, uint64_t lost, const std::string& reason)> bulk_ended;
   /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
   std::function<Lease(const std::string& node, const Parcel&)> parcel_buffer;
-  /// A process of this host lends memory of its device; the line is to be kept for as long as that
-  /// is used. Answered by what to do with what it says. Unset: nothing is borrowed here.
+  /// A process of this host lends memory of its device; keep the line as long as the memory is
+  /// used. Returns the handler of its messages. Unset: nothing is borrowed here.
   std::function<LineEvents(const std::string& node, const LentMemory&, std::shared_ptr<MemoryLine>)>
       lent;
 };
@@ -105,7 +106,7 @@ struct LinkCounts {
   LinkCounts& operator+=(const LinkCounts& more);  // of what is counted
 };
 
-/// Why something that came from another process was not believed.
+/// Why something from another process was rejected.
 enum class LinkRefusal : uint8_t {
   message = 0,  // on a control link: malformed, too large, or out of place
   token,        // of a bulk connection: not handed out, shown before, or replaced
@@ -144,18 +145,18 @@ class Links {
   /// The real ones, over sockets. Listens; refuses an address that does not resolve, is in use, or
   /// is off loopback without a key.
   static Result<std::unique_ptr<Links>> open(LinksOptions, LinkEvents);
-  /// Says goodbye to all, and calls nothing any more once it returns.
+  /// Sends a bye to all peers, and calls nothing any more once it returns.
   virtual ~Links() = default;
 
-  /// Where others reach it: as it was given, with the actual port, and with this host's address
-  /// where it listens on all.
+  /// The address for other nodes: as given, with the actual port, and with this host's address if
+  /// it listens on all.
   virtual const std::string& address() const = 0;
 
   /// Of this process, as in its Hello.
   virtual const PublicKey& key() const = 0;
 
-  /// Whose the name is: the process of that id, for as long as it lives; 0: whoever comes. A link
-  /// with another of the name ends.
+  /// Sets the process that owns the name, by its id, for as long as it is alive; 0: any. A link
+  /// with another process of the name ends.
   virtual void know(const std::string& node, uint64_t id) = 0;
 
   /// Ends in up or in dial_failed, within twice connect_s.
@@ -171,8 +172,8 @@ class Links {
   /// The same of a parcel, which always has a payload.
   virtual bool send_parcel(const std::string& node, const Parcel&, const Payload&) = 0;
 
-  /// Offers memory of a device here to a process of this host. Null: no connection for payloads
-  /// stands along which descriptors travel.
+  /// Offers memory of a device here to a process of this host. Null: there is no payload connection
+  /// that can pass descriptors.
   virtual std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&,
                                            LineEvents) = 0;
 
@@ -180,7 +181,7 @@ class Links {
   /// answered by the reason.
   virtual void reply(uint64_t console, const ConsoleReply&) = 0;
 
-  /// Ends the link politely: what is queued leaves first, for half a second at most.
+  /// Ends the link in order: queued messages are sent first, for half a second at most.
   virtual void close(const std::string& node) = 0;
 
   /// All zero where there is no link.

@@ -1,11 +1,11 @@
-// Local sockets: how the processes of one user reach each other on one machine. Consoles, nodes and
-// payloads that are read in place all come this way.
+// Local sockets: connect the processes of one user on one machine: consoles, nodes and payloads
+// that are read in place.
 //
-// Whoever connects is known by the kernel (SO_PEERCRED): only the same user and root are let in,
-// and only they are talked to. Sockets with a path stand in a folder of the user's own, mode 0700,
-// unless a path was given: $XDG_RUNTIME_DIR/grapevine, or /tmp/grapevine-UID where that variable
-// names no folder, one that cannot be written, or one whose path is too long for a socket's
-// address. Unix sockets pass descriptors, which TCP does not.
+// The kernel tells the user of a peer (SO_PEERCRED): only the same user and root are accepted, and
+// only they are dialled. Sockets with a path are in a folder of the user, mode 0700, unless a path
+// was given: $XDG_RUNTIME_DIR/grapevine, or /tmp/grapevine-UID if that variable names no folder,
+// one that is not writable, or one whose path is too long for a socket's address. Unix sockets can
+// pass descriptors; TCP cannot.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace grapevine {
 
-/// The same user as ours, or root, is at the other end. True for what is no unix socket.
+/// Whether the same user as ours, or root, is at the other end. True for other kinds of sockets.
 bool is_of_this_user(int fd);
 
 /// The folder, made where it is not there. Refuses one that is another user's, open to others or no

@@ -7,12 +7,12 @@
 //   frame {header, slot, number}   ---------->  reads the payload where it lies
 //                                  <----------  released {slot, number}
 //
-// The line's end means something: the borrower's process is dead, or has read all that it will
-// read. So the line is no part of the links that it was opened by, which end for other reasons; the
-// borrower drops its end when its device is through, and a lender that lends no more says finish()
+// The end of the line proves that the borrower's process is dead or has finished reading. So the
+// line does not belong to the links by which it was opened, which end for other reasons. The
+// borrower closes its end when its device has finished. A lender that lends no more calls finish()
 // and waits for that.
 //
-// There are never more lendings out than both ends allow, so notes never wait for room.
+// The number of open loans is limited at both ends, so there is always room for a record.
 #pragma once
 #include <functional>
 #include <memory>

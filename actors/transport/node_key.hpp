@@ -1,7 +1,8 @@
-// NodeKey: what a process signs with: its facts, its links, and with TLS its certificate. A value.
+// NodeKey: the key with which a process signs its facts, its links, and with TLS its certificate. A
+// value.
 //
 // An Ed25519 key, whose first bytes are the id of the process (messages/keys.hpp). A node keeps it
-// in its folder: started again, it is the same process to all others.
+// in its folder: after a restart it counts as the same process.
 #pragma once
 #include <memory>
 #include <span>

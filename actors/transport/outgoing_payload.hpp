@@ -1,9 +1,9 @@
-// OutgoingPayload: a frame with a payload, or a parcel, on its way into a bulk connection, and how
-// far it has come.
+// OutgoingPayload: a frame with a payload, or a parcel, that is being written into a bulk
+// connection, and the position reached.
 //
-// On the wire: a record of 104 bytes, the payload as it lies in memory, 8 bytes with the sum of the
-// encoded header or parcel and the payload. What is written is taken piece by piece, so that
-// whoever writes may stop in the middle and leave the rest to another thread.
+// On the wire: a record of 104 bytes, the payload in its memory format, 8 bytes with the checksum
+// of the encoded header or parcel and the payload. It is written piece by piece, so a thread may
+// stop in the middle and leave the rest to another thread.
 #pragma once
 #include <sys/uio.h>
 
@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-/// What stands before a payload.
+/// The bytes before a payload.
 using BulkHeader = std::variant<FrameHeader, Parcel>;
 
 inline uint64_t payload_bytes(const BulkHeader& h) {
@@ -55,8 +55,9 @@ class OutgoingPayload {
   const Lease& lease() const { return payload_.lease; }
   bool is_spoiled() const { return !spoiled_.empty(); }
 
-  /// What comes next, with at most a slice of the payload, which is summed now: it is still in the
-  /// cache when the socket copies it. Good until this object moves or advance() is called.
+  /// The next bytes, with at most a slice of the payload. The checksum of the slice is computed
+  /// now, while it is in the cache for the socket's copy. Valid until this object moves or
+  /// advance() is called.
   std::span<const iovec> next();
   void advance(size_t bytes) { sent_ += bytes; }
   bool done() const { return sent_ == total_; }

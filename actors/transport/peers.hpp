@@ -1,5 +1,5 @@
-// Peers: what all threads may see of the links that stand: where a message for a node is put, and
-// what is counted.
+// Peers: the table of links for all threads: where messages for a node are queued, and the
+// counters.
 #pragma once
 #include <algorithm>
 #include <atomic>

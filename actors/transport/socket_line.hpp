@@ -1,9 +1,9 @@
 // A MemoryLine over a pair of sockets, one of which the lender passes along the bulk link. Each
-// note is one record of a SOCK_SEQPACKET, so it is written in whole or not at all, by any thread;
-// the end of a process is the end of its socket.
+// message is one record of a SOCK_SEQPACKET, so it is written whole or not at all, by any thread.
+// The end of a process is the end of its socket.
 //
-// What the other end may not say is counted by its reason. A borrower has done with a lender that
-// errs; a lender lends no more to a borrower that errs, and waits for the end.
+// Violations of the protocol are counted by their reason. A borrower closes the line to a lender
+// that errs. A lender lends no more to a borrower that errs, and waits for the end.
 #pragma once
 #include <kj/async-unix.h>
 
@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-/// What its two halves share: who writes, on any thread, and who reads, on the loop.
+/// The state that its two halves share: writers on any thread, the reader on the loop.
 class LineSocket {
  public:
   enum class End : uint8_t { lender, borrower };

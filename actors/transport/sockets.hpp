@@ -14,20 +14,21 @@ struct Listening {
   std::string address;  // as it was given, with the actual port
 };
 
-/// Who may come: this user's processes alone (unix sockets), every user of this machine (TCP on
-/// loopback), or whoever has the run key.
+/// The processes that may connect: those of this user (unix sockets), those of every user of this
+/// machine (TCP on loopback), or those that have the run key.
 enum class Reach { user, machine, network };
 
-/// `address` is "host:port" or "unix:/path". Refuses, with one line, what does not resolve, is in
-/// use, or lies beyond `reach`.
+/// `address` is "host:port" or "unix:/path". Refuses, with one line, an address that does not
+/// resolve, is in use, or is beyond `reach`.
 Result<Listening> listen_on(const std::string& address, Reach reach);
 
-/// What others can dial: the same, with an address of this host where it was a wildcard's.
+/// The address that other nodes can dial: the same, with an address of this host in place of a
+/// wildcard.
 std::string reachable(const std::string& address);
 
-/// Where to listen for other hosts as for this one: the address as it was given; but where its host
-/// is a name that stands for loopback here (as Debian has a host's own name), all addresses of this
-/// host. "localhost" and addresses stand for themselves.
+/// The address to listen at for other hosts as well as for this one: the given address, but all
+/// addresses of this host if the given host is a name that stands for loopback here (as a host's
+/// own name does on Debian). "localhost" and addresses are unchanged.
 std::string open_to_others(const std::string& address);
 
 /// "host:0" with the address of this host from which `peer` ("host:port") is reached; empty: there

@@ -1,8 +1,10 @@
-// What a run key makes: the run's own certificate authority, and a certificate for each process.
+// The certificates of a run key: the run's own certificate authority, and a certificate for each
+// process.
 //
-// HKDF-SHA256 of the key is the authority's Ed25519 private key, so every node derives the same one
-// and issues its own leaf, in memory, for the key that it signs with (node_key.hpp). A node
-// believes whoever shows a leaf of that authority; the leaf's common name is the node's name.
+// HKDF-SHA256 of the key is the authority's Ed25519 private key, so every node derives the same
+// authority and issues its own certificate, in memory, for the key that it signs with
+// (node_key.hpp). A node accepts any certificate of that authority; its common name is the node's
+// name.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/compat/tls.h>

@@ -1,8 +1,8 @@
-// Transport: delivers frames between ranks and says when it cannot. The one seam that every message
-// between ranks passes; delays, losses and cuts act here and know no method.
+// Transport: delivers frames between ranks, and reports when it cannot. Every message between ranks
+// passes this interface; delays, losses and cuts act here and know no method.
 //
-// A frame is a header and a lease. Inside a process both are passed as they are; between processes
-// the links encode the header, and decode it once where it arrives: a header in a Frame is valid.
+// A frame is a header and a lease. Inside a process both are passed unchanged. Between processes
+// the links encode the header and decode it once at the receiver: a header in a Frame is valid.
 #pragma once
 #include <functional>
 #include <utility>
@@ -17,7 +17,8 @@ struct Frame {
   Lease payload;
 };
 
-/// What the header announces, in the lease; empty where there is none or it holds less.
+/// The payload that the header announces, in the lease; empty if there is none or the lease holds
+/// less.
 inline Payload payload_of(const FrameHeader& h, Lease lease) {
   if (!lease || lease.vec().bytes() < payload_bytes(h)) return {};
   return {std::move(lease), h.dtype, static_cast<size_t>(h.count), h.version};
