@@ -1,5 +1,5 @@
-// The memory that a piece of work on a device uses. A plain struct: sources that are compiled for newer
-// instruction sets read it too (kernels/passes/passes.hpp).
+// The memory that a piece of work on a device uses. A plain struct: sources that are compiled for
+// newer instruction sets read it too (kernels/passes/passes.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
