@@ -7,14 +7,11 @@
 //   training   its ranks are in the graph
 //   weighing   it was told to leave: how far is the others' mean from that of all?
 //   ending     the ranks here finish open exchanges: all have done their share, the run is to stop,
-//              or
-//              this node leaves
+//              or this node leaves
 //   averaging  the mean at the end, if the ranks had started. If all missing nodes still train,
-//              only
-//              this node's time is over, and it leaves them
+//              only this node's time is over, and it leaves them
 //   left       the membership knows that it leaves; it stays until all others have left too, to
-//              pass
-//              the mean on to nodes that have few links
+//              pass the mean on to nodes that have few links
 //   over
 //
 // No node is special: each decides by what it knows, and nodes that know the same decide the same.
