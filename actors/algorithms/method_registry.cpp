@@ -103,7 +103,6 @@ constexpr Method kMethods[] = {
      .make = make<DPsgd>,
      .gossips = true,
      .losses = Losses::any,
-     .local_steps = true,
      .sentence = "gossip with the neighbours, round by round (NeurIPS 2017)",
      .paper = "Lian, Zhang, Zhang, Hsieh, Zhang, Liu. NeurIPS 2017. arXiv:1705.09056",
      .equation = "x = W (x + u)"},

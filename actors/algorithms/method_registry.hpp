@@ -27,7 +27,6 @@ struct Method {
   bool gossips = false;           // rounds: by the gossip matrix; takes gamma and weights
   double eigenvalues_above = -1;  // of the gossip matrix
   Losses losses = Losses::none;
-  bool local_steps = false;  // takes settings.local_steps
   // One of the caller's own: all that its rules do to vectors are passes of the Execution they get.
   bool on_devices = false;
   bool any_optimizer = true;  // false: SGD, with a momentum of its own

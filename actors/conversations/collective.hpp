@@ -32,6 +32,7 @@ struct CollectiveOptions {
   DType dtype = DType::f32;
   int vectors = 1;           // of the rule
   double patience_s = 1e-2;  // ask for a part that is this late, then less and less often
+  bool finishes = false;     // a drain waits for the end of a round that has begun
 };
 
 class Collective final : public Conversation {
@@ -50,7 +51,7 @@ class Collective final : public Conversation {
   void peer_down(double, int, uint32_t, Effects&) override {}
   void drain(double, Effects&) override { draining_ = true; }
   void leave(double, Effects&) override {}
-  bool quiet() const override { return true; }
+  bool quiet() const override { return !options_.finishes || !gradient_in_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 

@@ -186,6 +186,25 @@ void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
   if (phase_ > 0) return;
   active_ = false;
   ++counts_.applied;
+  excuse(out);
+}
+
+void Rounds::drain(double, Effects& out) {
+  draining_ = true;
+  excuse(out);
+}
+
+// Of the next step, which this rank does not begin: both ends do without each other's message.
+void Rounds::excuse(Effects& out) {
+  const bool excuses = options_.finishes && options_.waits && !options_.one_peer;
+  if (!excuses || !draining_ || active_) return;
+  for (Peer& peer : peers_) {
+    for (Arrived& arrived : peer.arrived) {
+      if (!arrived.payload) continue;
+      send(peer, FrameKind::decline, arrived.number, out, DeclineReason::gone);
+      arrived.payload = {};
+    }
+  }
 }
 
 void Rounds::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
@@ -221,6 +240,7 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   if (m.number > number_ + kPhasesAhead) return void(++counts_.protocol_errors);
   counts_.lost += !payload;
   peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
+  excuse(out);
   advance(now, out);
 }
 

@@ -33,6 +33,9 @@ struct RoundsOptions {
   bool one_peer = false;  // by the exponential schedule
   PeerSchedule schedule = PeerSchedule::paper;
   double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
+  // A drain waits for the end of a step that has begun, and whoever is in a later one than this
+  // rank is told at once that it takes no part.
+  bool finishes = false;
 };
 
 class Rounds final : public Conversation {
@@ -47,10 +50,10 @@ class Rounds final : public Conversation {
   void judged(int peer, Guard::Verdict) override;
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, uint32_t, Effects&) override {}  // a new epoch follows
-  void drain(double, Effects&) override { draining_ = true; }
+  void drain(double, Effects&) override;
   void leave(double, Effects&) override {}
   /// Mass is under way in a step of one-peer methods; others may stop anywhere.
-  bool quiet() const override { return !options_.one_peer || !active_; }
+  bool quiet() const override { return !(options_.one_peer || options_.finishes) || !active_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 
@@ -89,6 +92,7 @@ class Rounds final : public Conversation {
   void send(const Peer&, FrameKind, uint64_t number, Effects&, DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
   void answer(Peer&, const FrameHeader&, Effects&);
+  void excuse(Effects&);
   void step_at_once(double now, Messages, Effects&);
   void send_out(Messages&, Effects&);
   void advance(double now, Effects&);

@@ -16,7 +16,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const Settings& s = of.settings;
   const bool wall = s.clock == Clock::wall;
   const Method& method = method_named(s.method);
-  const double patience_s = 10 * of.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+  const double patience_s = 10 * of.step_s + 4 * (s.link.latency_s + s.link.transfer_s);
   if (method.pattern == Pattern::rounds) {
     RoundsOptions options;
     options.rank = of.rank;
@@ -26,6 +26,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.one_peer = method.one_peer;
     if (of.rule.reference_schedule) options.schedule = PeerSchedule::reference;
     options.patience_s = patience_s;
+    options.finishes = static_cast<bool>(inner_steps_of(s));
     return std::make_unique<Rounds>(options);
   }
   if (method.pattern == Pattern::collective) {
@@ -35,6 +36,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.dtype = of.layout.dtype();
     options.vectors = 1 + Optimizer::vector_count(of.rule.optimizer);
     options.patience_s = patience_s;
+    options.finishes = static_cast<bool>(inner_steps_of(s));
     return std::make_unique<Collective>(options);
   }
   PairwiseOptions options;
@@ -45,7 +47,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const double bytes = static_cast<double>(of.layout.bytes());
   const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
   options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
-  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.gradient_s;
+  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.step_s;
   if (wall) options.most_timeout_s = kMostTimeoutWall_s;
   options.allow_repeats = s.allow_repeats;
   options.exchanges_at_once = s.exchanges_at_once;

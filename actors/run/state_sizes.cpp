@@ -4,6 +4,7 @@
 
 #include "actors/algorithms/relay.hpp"
 #include "actors/state/device_sample.hpp"
+#include "actors/state/local_steps.hpp"
 #include "kernels/device/dry_device.hpp"
 #include "kernels/gpu/nccl_edge.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -86,7 +87,7 @@ double gamma_of_graph(const Settings& s) {
 }  // namespace
 
 RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
-  RuleSettings rule = s.rule;
+  RuleSettings rule = rule_settings_of(s);
   if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
     rule.optimizer = {};
     rule.relay_lr = false;
@@ -166,8 +167,9 @@ struct RankBytes {
 
 // On a device, at most, found out by making a rank and letting it meet as many neighbours as
 // anybody has.
-RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
+RankBytes bytes_of_rank(const Settings& s, const Objective& objective,
                         const RuleSettings& rule_settings, size_t degree) {
+  const ParameterLayout& layout = objective.layout();
   constexpr size_t kEnough = size_t{1} << 50;
   DryDevice device;
   Fences fences(device);
@@ -181,6 +183,7 @@ RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   const Buffer x(on, layout.size(), layout.dtype());
   const size_t start_bytes = workspace.in_use();
   const auto rule = method_named(s.method).make({0, s.seed, layout, on, rule_settings, x});
+  const auto local = local_steps_of(on, objective, inner_steps_of(s));
   Neighbourhood near;
   for (size_t k = 1; k <= degree; ++k)
     near.neighbours.push_back({static_cast<int>(k), 1.0 / static_cast<double>(degree + 1),
@@ -191,7 +194,7 @@ RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   RankBytes bytes;
   bytes.kept = workspace.most_in_use() - start_bytes;
   const size_t without_copy = workspace.in_use();
-  const SavedState copy = save(on, rule->state(0), true);
+  const SavedState copy = save(on, state_of(0, *rule, local.get()), true);
   // One that comes brings its start, and what an earlier life and another rank have left.
   bytes.room = start_bytes + 2 * (workspace.in_use() - without_copy);
   return bytes;
@@ -203,14 +206,14 @@ size_t bytes_of_front(const ParameterLayout& layout) {
          SnapshotPool::bytes_for(1, DType::f64, 1);
 }
 
-// The state actor's own: x before and after a step, where ranks begin, sums that it audits and
-// hands out, x of a rank that is read, and what a sample is made of.
+// The state actor's own: x before and after a step, what a front has been moved by, where ranks
+// begin, sums that it audits and hands out, x of a rank that is read, and what a sample is made of.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);
   };
   const size_t partial = SnapshotPool::bytes_for(reduction_blocks(layout.size()), DType::f64, 1);
-  return of(layout.dtype(), 4) + of(DType::f64, 4) + partial + DeviceSample::bytes_for(layout);
+  return of(layout.dtype(), 5) + of(DType::f64, 4) + partial + DeviceSample::bytes_for(layout);
 }
 
 }  // namespace
@@ -227,7 +230,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   sizes.dtype = layout.dtype();
   sizes.gradients = ranks + kLanes + 2;  // one of each may wait to be taken
   sizes.askings = ranks * (2 + degree * 3 * Relay::kMostTrees / Workspace::kNumbersOfSlot);
-  const RankBytes rank = bytes_of_rank(s, layout, rule_settings, degree);
+  const RankBytes rank = bytes_of_rank(s, objective, rule_settings, degree);
   sizes.rank_bytes = ranks * rank.kept;
   const bool of_scripts = objective.has_workers() && !objective.has_gradients();
   if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes

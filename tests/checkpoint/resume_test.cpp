@@ -244,6 +244,49 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("one rank that is interrupted within its inner steps ends as it would have, by each") {
+  for (const Case& c : kMethods) {
+    for (const uint64_t steps : {1u, 7u}) {
+      for (const OptimizerSettings& optimizer : kOptimizers) {
+        INFO(c.method << ' ' << c.compress << ' ' << steps << " steps of "
+                      << static_cast<int>(optimizer.kind));
+        Settings s = quadratics(c, 1);
+        s.rule.optimizer = optimizer;
+        s.inner_steps = steps;
+        s.outer_lr = 0.4;
+        check_interrupted(s);
+      }
+    }
+  }
+}
+
+TEST_CASE("many ranks that are interrupted within their inner steps end alike each time") {
+  for (const Case& c : {Case{"a2cid2"}, Case{"d_psgd"}, Case{"all_reduce"}, Case{"sgp"},
+                        Case{"relaysgd", "binary-tree"}}) {
+    INFO(c.method);
+    Settings s = without_noise(c, 6, 150);
+    s.inner_steps = 7;
+    s.outer_lr = 0.4, s.outer_momentum = 0.5;
+    const Recorded recorded = run_recorded(s, 29);
+    REQUIRE(recorded.checkpoints.size() >= 4);
+    for (const Records& from : recorded.checkpoints) {
+      const RunResult resumed = run_recorded(s, 0, {from, 1}).result;
+      CHECK(parameter_hash(resumed.outcome) == hash_after(s, from));
+      CHECK(resumed.outcome.gradients == s.gradients);
+    }
+  }
+}
+
+TEST_CASE(
+    "a record without inner steps is refused where ranks take some, and names what is missing") {
+  Settings s = without_noise({"a2cid2"}, 2, 40);
+  const Recorded recorded = run_recorded(s, 9);
+  s.inner_steps = 7;
+  const Status fit = fits(s, **make_objective(s), {recorded.checkpoints.front(), 1});
+  REQUIRE_FALSE(fit);
+  CHECK_THAT(fit.error().message, Catch::Contains("rank 0 has no \"front\""));
+}
+
 TEST_CASE("one rank that is interrupted ends as it would have, by every optimizer and schedule") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
     for (const bool nesterov : {false, true}) {

@@ -133,6 +133,23 @@ TEST_CASE("a sample of ranks on a device is the sample of the same ranks in the 
   }
 }
 
+TEST_CASE("so has a run whose ranks take inner steps, by every method") {
+  for (const Run& r : kRuns) {
+    Settings s = settings_of(r);
+    s.inner_steps = 4;
+    s.rule.optimizer = {.kind = OptimizerKind::adamw};
+    INFO(r.method << " on " << r.topology << ' ' << r.compress);
+    REQUIRE(check(s));
+    const RunResult host = simulate_one(s, 1);
+    RunDevice device(1);
+    const RunResult there = *simulate_on(device, s, 1);
+    CHECK(there.events == host.events);
+    CHECK(there.outcome.gradients == host.outcome.gradients);
+    CHECK(parameter_hash(there.outcome) == parameter_hash(host.outcome));
+    CHECK(device.world().judge().findings() == std::set<std::string>());
+  }
+}
+
 TEST_CASE("parts grow as more than half of the ranks go, and are small again as these return") {
   Settings s = settings_of({"all_reduce", "ring", "complete", ""});
   s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {1}, 4),
