@@ -84,6 +84,9 @@ class GuestHall {
   /// Of the run, as it was opened with or as the first script says; 0: neither.
   uint64_t gradients() const;
 
+  /// Of all scripts, once there is an objective.
+  GuestLayout::Outer outer() const;
+
   void begin(Run);
   void on_epoch(const EpochInfo&);
   /// Nobody takes steps there any more: the other ranks do the rest of its share.

@@ -256,7 +256,7 @@ void Node::hand_in() {
       if (actors.alive) send(actors.communicator, Order::drain);
     await_quiet();
   };
-  if (!inner_steps_of(*deps_.settings)) return drain();
+  if (deps_.settings->inner_steps == 1) return drain();
   const auto awaited = std::make_shared<size_t>(deps_.states.size());
   const auto one_less = [awaited, drain] {
     if (--*awaited == 0) drain();

@@ -26,7 +26,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.one_peer = method.one_peer;
     if (of.rule.reference_schedule) options.schedule = PeerSchedule::reference;
     options.patience_s = patience_s;
-    options.finishes = static_cast<bool>(inner_steps_of(s));
+    options.finishes = s.inner_steps > 1;
     return std::make_unique<Rounds>(options);
   }
   if (method.pattern == Pattern::collective) {
@@ -36,7 +36,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.dtype = of.layout.dtype();
     options.vectors = 1 + Optimizer::vector_count(of.rule.optimizer);
     options.patience_s = patience_s;
-    options.finishes = static_cast<bool>(inner_steps_of(s));
+    options.finishes = s.inner_steps > 1;
     return std::make_unique<Collective>(options);
   }
   PairwiseOptions options;

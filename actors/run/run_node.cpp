@@ -84,6 +84,11 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& object
       fmt::format("{} of {}, {:04x}", s.method, in_words(objective.layout()), tensors & 0xffff);
   if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
   if (s.rule.wire == Wire::bf16) hello.job_is += ", sent in bf16";
+  if (const InnerSteps inner = inner_steps_of(s)) {
+    const std::string outer = fmt::format("outer steps {}, {}", inner.outer_lr, s.outer_momentum);
+    hello.job = fnv1a(outer, hello.job);
+    hello.job_is += ", " + outer;
+  }
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
   if (sends_gradients && s.objective.objective == kGuestObjective) {

@@ -89,7 +89,7 @@ double gamma_of_graph(const Settings& s) {
 RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   RuleSettings rule = rule_settings_of(s);
   if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
-    rule.optimizer = {};
+    if (!inner_steps_of(s)) rule.optimizer = {};
     rule.relay_lr = false;
   }
   if (rule.gamma == 0) rule.gamma = gamma_of_graph(s);

@@ -641,6 +641,8 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
     const auto [front, base, finite] = fronts();
     return std::sqrt(square_distance(execution_, front, base));
   };
+  if (deps_.inner)
+    return step_by_front(member, fronts(), [this, seat](Member& m) { front_taken(m, seat); });
   if (is(Pattern::collective)) return take_front(member, std::move(seat));
   foresee(member, length, [this, length, seat](Member& m) {
     m.guard.stepped(length());
@@ -652,14 +654,17 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
 }
 
 void State::take_front(Member& member, std::shared_ptr<GuestSeat> seat) {
-  Guest& guest = guests_[member.rank];
   audited(member, -1, 1, [&] {
     const auto [front, base, finite] = fronts_.of(seat);
     member.rule->take(deps_.clock.now(), front, base, finite);
   });
+  front_taken(member, std::move(seat));
+}
+
+void State::front_taken(Member& member, std::shared_ptr<GuestSeat> seat) {
   if (!is(Pattern::pairwise)) {
     member.owes_copy = true;
-    guest.owed = std::move(seat);
+    guests_[member.rank].owed = std::move(seat);
     return step_together(member);
   }
   ++member.gradients;

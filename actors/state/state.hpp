@@ -160,6 +160,7 @@ class State final : public StateActor::base {
   void take_step(TakeStep&);
   void step_from(Member&, std::shared_ptr<GuestSeat>);
   void take_front(Member&, std::shared_ptr<GuestSeat>);
+  void front_taken(Member&, std::shared_ptr<GuestSeat>);
   void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
   Guest* guest(const Member&);

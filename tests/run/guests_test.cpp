@@ -109,6 +109,22 @@ TEST_CASE("a script's own momentum is the rule's, and nothing is lost between it
   }
 }
 
+TEST_CASE("with an outer rate a script's steps are gradients, as a rank's own inner steps are") {
+  for (const std::string method : {"a2cid2", "ad_psgd", "d_psgd", "all_reduce", "sgp"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      INFO(method << " seed " << seed);
+      Settings s = descending(method, "ring", 0);
+      s.outer_lr = 0.5, s.outer_momentum = 0.6;
+      const RunResult own = simulate_one(s, seed);
+      const RunResult guests = with_scripts(s, seed, alike({.lr = 0.1}));
+      CHECK(guests.outcome.exchanges == own.outcome.exchanges);
+      CHECK(apart(guests, own) < 1e-11);
+      s.outer_lr = 0;
+      CHECK(apart(guests, with_scripts(s, seed, alike({.lr = 0.1}))) > 1e-3);
+    }
+  }
+}
+
 // An edge's rate follows both its ends: r/2 (g_i/d_i + g_j/d_j). So the two neighbours of a script
 // that takes a tenth of the steps make 0.775 of their exchanges, and nobody else any fewer. More
 // would have to be somebody else's: on a ring of four the two share one other partner.
@@ -288,7 +304,8 @@ TEST_CASE("a run ends when all scripts have said that they have done their share
   CHECK(steps_of(r, 1) == 25);
 }
 
-TEST_CASE("what a script leaves of its share the others do, who do not wait for it in rounds either") {
+TEST_CASE(
+    "what a script leaves of its share the others do, who do not wait for it in rounds either") {
   for (const std::string method : {"a2cid2", "d_psgd", "all_reduce", "gradient_tracking", "sgp"}) {
     INFO(method);
     Settings s = descending(method, "ring", 0);
@@ -306,7 +323,8 @@ TEST_CASE("what a script leaves of its share the others do, who do not wait for 
   }
 }
 
-TEST_CASE("in rounds a rank that has finished holds nobody up, and moves by nobody's step but theirs") {
+TEST_CASE(
+    "in rounds a rank that has finished holds nobody up, and moves by nobody's step but theirs") {
   for (const std::string method : {"d_psgd", "all_reduce"}) {
     INFO(method);
     Settings s = descending(method, "ring", 0);
