@@ -14,10 +14,10 @@
 //                neighbour, and then sends: nobody ever waits, and a lost message is one that comes
 //                later.
 //
-// Who sends to whom: the edges of the graph; or, one peer at a time, the exponential schedule on
-// all live ranks (topologies/schedule.hpp).
-// Cost per rank and phase: one frame to each receiver.
+// Who sends to whom: the edges of the graph; or, one at a time, the method's partners among all
+// live ranks (algorithms/method_registry.hpp). Cost per rank and phase: one frame to each receiver.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "actors/conversations/conversation.hpp"
@@ -29,12 +29,14 @@ struct RoundsOptions {
   int rank = 0;
   int phases = 1;  // of a step
   bool waits = true;
-  bool resends = true;    // false: a lost message is gone
-  bool one_peer = false;  // by the exponential schedule
-  PeerSchedule schedule = PeerSchedule::paper;
+  bool resends = true;  // false: a lost message is gone
+  // Whom it sends to in a phase and whom it hears, by places among all live ranks, its own: nobody;
+  // empty: its neighbours. And how many phases another rank may be behind this one.
+  std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
+  std::function<int(int ranks)> most_behind = {};
   double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
-  // A drain waits for the end of a step that has begun, and whoever is in a later one than this
-  // rank is told at once that it takes no part.
+  // A drain waits for the end of a step that has begun; and among neighbours, whoever is in a later
+  // one than this rank is told at once that it takes no part.
   bool finishes = false;
 };
 
@@ -52,8 +54,7 @@ class Rounds final : public Conversation {
   void peer_down(double, int, uint32_t, Effects&) override {}  // a new epoch follows
   void drain(double, Effects&) override;
   void leave(double, Effects&) override {}
-  /// Mass is under way in a step of one-peer methods; others may stop anywhere.
-  bool quiet() const override { return !(options_.one_peer || options_.finishes) || !active_; }
+  bool quiet() const override { return !options_.finishes || !active_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 
@@ -86,7 +87,6 @@ class Rounds final : public Conversation {
   Peer* find(int rank);
   void ask_anew(Effects&);
   uint64_t kept() const;
-  OnePeer one_peer() const;
   void choose_peers();
   void send_message(const Peer&, uint64_t number, const Payload&, const Limits&, Effects&);
   void send(const Peer&, FrameKind, uint64_t number, Effects&, DeclineReason = DeclineReason::none);
@@ -103,8 +103,8 @@ class Rounds final : public Conversation {
 
   RoundsOptions options_;
   View view_;
-  std::vector<Peer> peers_;                  // neighbours; one_peer: all live ranks in order
-  size_t place_ = 0;                         // one_peer: ours
+  std::vector<Peer> peers_;                  // neighbours; with partners: all live ranks in order
+  size_t place_ = 0;                         // with partners: ours
   std::vector<size_t> receivers_, senders_;  // of the phase in progress: indices of peers
   uint64_t number_ = 0;                      // of the phase in progress, or the next
   int phase_ = 0;                            // of the step

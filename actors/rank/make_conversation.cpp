@@ -23,10 +23,18 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.phases = method.phases(of.rule);
     options.waits = method.waits;
     options.resends = of.rule.missing == Missing::resend;
-    options.one_peer = method.one_peer;
-    if (of.rule.reference_schedule) options.schedule = PeerSchedule::reference;
+    if (method.partners) {
+      options.partners = [method, rule = of.rule, seed = s.seed](int place, int ranks,
+                                                                 uint64_t phase) {
+        const auto [to, from] = method.partners.of(rule, place, ranks, seed, phase);
+        return OnePeer{to, from};
+      };
+      options.most_behind = [method, rule = of.rule](int ranks) {
+        return method.partners.most_behind(rule, ranks);
+      };
+    }
     options.patience_s = patience_s;
-    options.finishes = s.inner_steps > 1;
+    options.finishes = s.inner_steps > 1 || method.sends_mass;
     return std::make_unique<Rounds>(options);
   }
   if (method.pattern == Pattern::collective) {

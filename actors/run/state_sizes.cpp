@@ -8,7 +8,6 @@
 #include "kernels/device/dry_device.hpp"
 #include "kernels/gpu/nccl_edge.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
-#include "topologies/schedule.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {
@@ -52,10 +51,10 @@ size_t edges_of(const Settings& s, size_t members) {
 size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   const Method& method = method_named(s.method);
   if (method.pattern == Pattern::pairwise) return 2 * members + 8;
-  if (method.one_peer) {
-    const auto schedule = s.rule.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
+  if (method.partners) {
     const int ranks = s.local_ranks > 0 ? 2 * s.ranks : s.ranks;  // others may join
-    return members * (static_cast<size_t>(most_behind(std::max(2, ranks), schedule)) + 2) + 8;
+    const int behind = method.partners.most_behind(s.rule, std::max(2, ranks));
+    return members * (static_cast<size_t>(behind) + 2) + 8;
   }
   const size_t edges = edges_of(s, members);
   const size_t kept = broadcasts && s.rule.missing == Missing::reuse ? edges : 0;
@@ -154,7 +153,7 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
   const auto bytes_for = [&](size_t messages) {
     return SnapshotPool::bytes_for(bytes, DType::bytes, messages);
   };
-  const bool by_edge = in_rounds != nullptr && !method_named(s.method).one_peer;
+  const bool by_edge = in_rounds != nullptr && !method_named(s.method).partners;
   const size_t arriving =
       by_edge ? 3 * edges_of(s, pools.ranks) + 8 + written_off_at_most(s) : pools.messages;
   return {bytes_for(pools.messages), 0, bytes_for(arriving)};

@@ -220,7 +220,7 @@ void State::write(Member& member, int phase) {
     messages.outgoing.push_back(
         {peer, rounds(member).broadcasts() ? for_all : written(edge), told.back()});
   }
-  if (method_.one_peer) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
+  if (method_.partners) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
   if (method_.waits) note_room(member.rank, has_room);
   send(member.communicator, std::move(messages));
 }

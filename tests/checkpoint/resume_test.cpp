@@ -79,9 +79,11 @@ const Case kMethods[] = {
     {"d_psgd"},
     {"deepsqueeze", "ring", "top-k:0.1", 0.1},
     {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"gasloc"},
     {"gradient_tracking"},
     {"mean_estimation", "chain"},
     {"moniqua", "ring", "modulo:20", 0.1},
+    {"noloco"},
     {"powergossip", "ring", "powergossip:rank=1"},
     {"qgm"},
     {"relaysgd", "chain"},
@@ -183,9 +185,11 @@ const Case kOfMany[] = {
     {"d2", "torus:2x3"},
     {"d_psgd"},
     {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"gasloc"},
     {"gradient_tracking"},
     {"mean_estimation", "binary-tree"},
     {"moniqua", "ring", "modulo:20", 0.1},
+    {"noloco"},
     {"powergossip", "ring", "powergossip:rank=1"},
     {"qgm"},
     {"relaysgd", "binary-tree"},
@@ -464,7 +468,7 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
     const Spread loss(losses), distance(distances);
     const Method& method = method_named(s.method);
     const bool in_rounds = method.pattern == Pattern::rounds && method.waits;
-    const double of_shift = method.one_peer ? distance.mean : 0;  // which was the last one?
+    const double of_shift = method.partners ? distance.mean : 0;  // which was the last one?
     // The one relays steps alone: its ranks never agree again. The other has sums from the start
     // on, and its relays fill up twice: twice as far off, four times in squares.
     const bool never_agrees = s.method == "relaysum_grad", sums = s.method == "mean_estimation";

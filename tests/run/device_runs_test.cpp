@@ -28,6 +28,8 @@ constexpr Run kRuns[] = {
     {"d2", "ring", "complete", ""},
     {"gradient_tracking", "ring", "star", ""},
     {"sgp", "ring", "complete", ""},
+    {"noloco", "ring", "complete", ""},
+    {"gasloc", "ring", "complete", ""},
     {"relaysgd", "binary-tree", "chain", ""},
     {"relaysgd", "double-binary-trees", "chain", ""},
     {"relaysum_grad", "chain", "binary-tree", ""},
