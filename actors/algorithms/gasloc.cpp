@@ -25,6 +25,7 @@ Gasloc::Gasloc(const RuleContext& c)
 }
 
 void Gasloc::on_gradient(double, double lr, ConstVec g, Vec) {
+  eta_ = lr;
   scale(execution_, 1, x_, u_);
   optimizer_.step(execution_, 0, lr, g, u_, {}, {});
   axpy(execution_, -1, x_, u_);
@@ -40,6 +41,7 @@ RuleState Gasloc::state(double now) {
   RuleState state = RoundRule::state(now);
   state.add("u", u_, Follows::rank);
   state.add("y of the round before", before_, Follows::rank);
+  state.add("learning rate of the round", eta_, Follows::rank);
   return state;
 }
 
@@ -54,14 +56,15 @@ double Gasloc::distance(size_t, const Payload& payload) {
 }
 
 void Gasloc::combine(double, int, std::span<const Received> in) {
+  const double gamma = eta_ == 0 ? 0 : gamma_;
   grapevine::combine(execution_, {{{1, x_}, {1, u_}}}, u_);  // y
   if (in.size() == 1 && in[0]) {
     const double share = in[0].share / 2;
-    grapevine::combine(
-        execution_, {{{1 - share + gamma_, u_}, {share, in[0].payload.vec()}, {-gamma_, before_}}},
-        x_);
+    grapevine::combine(execution_,
+                       {{{1 - share + gamma, u_}, {share, in[0].payload.vec()}, {-gamma, before_}}},
+                       x_);
   } else {
-    grapevine::combine(execution_, {{{1 + gamma_, u_}, {-gamma_, before_}}}, x_);
+    grapevine::combine(execution_, {{{1 + gamma, u_}, {-gamma, before_}}}, x_);
   }
   std::swap(u_, before_);
 }

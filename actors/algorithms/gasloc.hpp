@@ -7,8 +7,9 @@
 //                                                j of a matching of all ranks, another each round
 //
 // eta is the learning rate (--outer-lr). Of a message that is far a share is taken in place of the
-// half; where it is lost, or a rank is alone in its round, y_i stands in for y_j. Ranks drift apart
-// above a gamma of about 0.795 for 4 ranks, 0.744 for 8, 0.711 for 64.
+// half; where it is lost, or a rank is alone in its round, y_i stands in for y_j. At a rate of 0
+// gamma is 0 too. Ranks drift apart above a gamma of about 0.795 for 4 ranks, 0.744 for 8, 0.711
+// for 64.
 // Invariant: the mean of theta follows the equation with the mean of y, while nothing is lost.
 // Cost per rank and round: one message of the model to one rank. Memory: theta, u, y.
 #pragma once
@@ -31,7 +32,7 @@ class Gasloc final : public RoundRule {
   void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
-  double gamma_;
+  double gamma_, eta_ = 0;
   Buffer u_, before_;  // u = y - theta, and y of the round before
 };
 

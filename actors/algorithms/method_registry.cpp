@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
 #include "actors/algorithms/choco.hpp"
 #include "actors/algorithms/d2.hpp"
@@ -83,8 +83,9 @@ RoundPartners::Pair matching_partners(const RuleSettings&, int place, int ranks,
   return {other, other};
 }
 
-// Two ranks that slow each other down meet again and again only by chance.
-int matching_most_behind(const RuleSettings&, int ranks) { return 16 + exponential_rounds(ranks); }
+// Whom a rank that waits holds up doubles each round, so few ranks get farther ahead of it. Their
+// messages are gone then, and the rank does without.
+int matching_most_behind(const RuleSettings&, int ranks) { return 4 + exponential_rounds(ranks); }
 
 constexpr char kGossipOfLocalSteps[] = "gossip with local steps that waits for nobody";
 constexpr char kTreeOfLocalSteps[] = "DiLoCo's mean over a tree, a few rounds later";
@@ -246,7 +247,7 @@ constexpr Method kMethods[] = {
     {.name = "sgp",
      .pattern = Pattern::rounds,
      .make = make<PushSum>,
-     .partners = {push_sum_partners, push_sum_most_behind},
+     .partners = {push_sum_partners, push_sum_most_behind, true},
      .sends_mass = true,
      .losses = Losses::own,
      .phases = [](const RuleSettings&) { return PushSum::kPhases; },

@@ -27,6 +27,7 @@ struct RoundPartners {
   Pair (*of)(const RuleSettings&, int place, int ranks, uint64_t seed, uint64_t phase) = nullptr;
   /// How many phases another rank may be behind one that waits for its sender in each.
   int (*most_behind)(const RuleSettings&, int ranks) = nullptr;
+  bool has_reference = false;  // takes settings.reference_schedule
 
   explicit operator bool() const { return of != nullptr; }
 };

@@ -53,6 +53,7 @@ double NoLoCo::distance(size_t, const Payload& payload) {
 }
 
 void NoLoCo::combine(double, int, std::span<const Received> in) {
+  if (eta_ == 0) return;
   if (in.size() == 1 && in[0]) {
     const double share = in[0].share / 2;
     grapevine::combine(execution_,

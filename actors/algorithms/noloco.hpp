@@ -7,7 +7,7 @@
 //
 // eta is the learning rate, mu the momentum (--outer-lr, --outer-momentum; the paper's are 0.7 and
 // 0.5). Of a message that is far a share is taken in place of the half; where it is lost, or a rank
-// is alone in its round, theta'_i stands in for theta'_j.
+// is alone in its round, theta'_i stands in for theta'_j. At a rate of 0 a rank does not move.
 // Invariant: the mean of theta takes heavy-ball steps on the mean of g, while nothing is lost. The
 // sum of theta is not kept by an exchange, whose jump enters the momentum.
 // Cost per rank and round: one message of the model to one rank. Memory: theta, u, d.

@@ -69,7 +69,7 @@ Status check_no_weights(const Method& method, double gamma, const std::string& w
 }
 
 Status check_schedule(const Method& method, const Topology& graph) {
-  if (!method.partners)
+  if (!method.partners.has_reference)
     return user_error(fmt::format(
         "method {} has no schedule of peers, accepted: reference-schedule with method sgp",
         method.name));

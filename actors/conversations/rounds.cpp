@@ -142,7 +142,7 @@ void Rounds::advance(double now, Effects& out) {
     Peer& peer = peers_[senders_[k]];
     const auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
                                     [&](const Arrived& a) { return a.number == number_; });
-    if (found == peer.arrived.end()) return wait(now, options_.patience_s, out);
+    if (found == peer.arrived.end()) return wait(now, patience(), out);
     incoming[k] = *found;
   }
   for (const size_t k : senders_) {
@@ -182,9 +182,10 @@ void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
   excuse(out);
 }
 
-void Rounds::drain(double, Effects& out) {
+void Rounds::drain(double now, Effects& out) {
   draining_ = true;
   excuse(out);
+  if (active_ && sent_now_ && patience() < options_.patience_s) wait(now, patience(), out);
 }
 
 // Of the next step, which this rank does not begin: both ends do without each other's message.
@@ -266,9 +267,9 @@ void Rounds::timer(double now, int id, Effects& out) {
                                    [&](const Arrived& a) { return a.number == number_; });
     if (there) continue;
     send(peer, FrameKind::ask, number_, out);
-    if (patience_s_ > options_.patience_s) out.suspects.push_back(peer.rank);
+    if (patience_s_ > patience()) out.suspects.push_back(peer.rank);
   }
-  wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
+  wait(now, std::min(2 * patience_s_, kPatienceMost * patience()), out);
 }
 
 void Rounds::judged(int peer, Guard::Verdict verdict) {

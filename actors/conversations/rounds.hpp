@@ -17,6 +17,7 @@
 // Who sends to whom: the edges of the graph; or, one at a time, the method's partners among all
 // live ranks (algorithms/method_registry.hpp). Cost per rank and phase: one frame to each receiver.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct RoundsOptions {
   std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
   std::function<int(int ranks)> most_behind = {};
   double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
+  double patience_at_end_s = kNever;  // the same of a drain, if it is less: nobody computes
   // A drain waits for the end of a step that has begun; and among neighbours, whoever is in a later
   // one than this rank is told at once that it takes no part.
   bool finishes = false;
@@ -99,6 +101,10 @@ class Rounds final : public Conversation {
   void use(double now, Peer&);
   void combine(std::vector<Arrived> incoming, Effects&);
   static void put(Arrived, Apply&);
+  double patience() const {
+    return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
+                     : options_.patience_s;
+  }
   void wait(double now, double patience_s, Effects&);
 
   RoundsOptions options_;

@@ -37,7 +37,7 @@ CommunicatorActor Node::spawn_communicator(int rank) {
   auto actor = system().spawn<Communicator>(
       rank, state_of(rank), communicating_,
       make_conversation({rank, *deps_.settings, deps_.rule, deps_.objective->layout(),
-                         step_s(deps_.gradient_s)}));
+                         deps_.vectors, step_s(deps_.gradient_s)}));
   deps_.mailboxes->set(rank, actor);
   return actor;
 }

@@ -28,6 +28,7 @@ struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   RuleSettings rule;  // of the ranks
+  int vectors = 1;    // that a rule of theirs names
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;

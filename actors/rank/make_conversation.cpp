@@ -16,7 +16,11 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const Settings& s = of.settings;
   const bool wall = s.clock == Clock::wall;
   const Method& method = method_named(s.method);
-  const double patience_s = 10 * of.step_s + 4 * (s.link.latency_s + s.link.transfer_s);
+  const bool has_outer_steps = static_cast<bool>(inner_steps_of(s));
+  const double under_way_s = 4 * (s.link.latency_s + s.link.transfer_s);
+  const double patience_s = 10 * of.step_s + under_way_s;
+  const double patience_at_end_s =
+      10 * of.step_s / static_cast<double>(s.inner_steps) + under_way_s;
   if (method.pattern == Pattern::rounds) {
     RoundsOptions options;
     options.rank = of.rank;
@@ -34,7 +38,8 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
       };
     }
     options.patience_s = patience_s;
-    options.finishes = s.inner_steps > 1 || method.sends_mass;
+    options.patience_at_end_s = patience_at_end_s;
+    options.finishes = has_outer_steps || method.sends_mass;
     return std::make_unique<Rounds>(options);
   }
   if (method.pattern == Pattern::collective) {
@@ -42,9 +47,10 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.rank = of.rank;
     options.size = of.layout.size();
     options.dtype = of.layout.dtype();
-    options.vectors = 1 + Optimizer::vector_count(of.rule.optimizer);
+    options.vectors = of.vectors;
     options.patience_s = patience_s;
-    options.finishes = s.inner_steps > 1;
+    options.patience_at_end_s = patience_at_end_s;
+    options.finishes = has_outer_steps;
     return std::make_unique<Collective>(options);
   }
   PairwiseOptions options;

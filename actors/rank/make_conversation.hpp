@@ -13,6 +13,7 @@ struct ConversationOf {
   const Settings& settings;
   const RuleSettings& rule;  // as the ranks' rules have them, which may be fewer than are set
   const ParameterLayout& layout;
+  int vectors = 1;    // that a rule names (Rule::state)
   double step_s = 1;  // expected mean time between two steps of a rule
 };
 

@@ -282,6 +282,16 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
+// That ranks bring together when their number changes.
+int vectors_together(const Settings& s, const Objective& objective) {
+  if (method_named(s.method).pattern != Pattern::collective) return 0;
+  try {
+    return vectors_of_rule(s, objective, rule_settings_of(s, objective));
+  } catch (const std::exception&) {
+    return 0;  // it throws as ranks come, too, and is named then
+  }
+}
+
 std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
   if (!may_pool(s)) return nullptr;
   return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
@@ -325,6 +335,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .clock = clock,
       .settings = settings,
       .rule = rule_settings_of(s, *objective),
+      .vectors = vectors_together(s, *objective),
       .objective = objective,
       .mailboxes = site.mailboxes,
       .transport = site.transport,

@@ -95,6 +95,13 @@ RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   return rule;
 }
 
+int vectors_of_rule(const Settings& s, const Objective& objective, const RuleSettings& rule) {
+  const ParameterLayout& layout = objective.layout();
+  const Buffer x(layout.size(), layout.dtype());
+  const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
+  return static_cast<int>(made->state(0).vectors.size());
+}
+
 StatePools pools_of(const Settings& s, const Objective& objective,
                     const RuleSettings& rule_settings, size_t members, bool on_device) {
   StatePools pools;

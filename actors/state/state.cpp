@@ -158,9 +158,9 @@ Fence State::queued(Where where) {
 Lease State::read(Member& member) {
   Lease lease = slot(*snapshots_);
   if (!lease) return lease;
-  if (LocalSteps* const local = member.local.get()) {
-    if (local->taken() == 0) local->begin(deps_.clock.now(), *member.rule);
-    scale(execution_, 1, local->front(), lease.writable());
+  if (LocalSteps* const alone = local(member.rank)) {
+    if (alone->taken() == 0) alone->begin(deps_.clock.now(), *member.rule);
+    scale(execution_, 1, alone->front(), lease.writable());
   } else {
     member.rule->read(deps_.clock.now(), lease.writable());
   }
@@ -397,19 +397,26 @@ void State::begin(Member& member, const Apply& a) {
       });
 }
 
+bool State::judges_sum(const Apply& a) const {
+  return a.contributions > 1 || (a.contributions == 1 && a.vector == 0 && deps_.inner);
+}
+
 double State::norm_of_sum(Member& member) {
   const Vec sum = collective(member).part(0, deps_.objective->layout().size());
   return std::sqrt(dot(execution_, sum, sum));
 }
 
-// All ranks have the same sum, so all drop a round that is not finite or none does.
+// All ranks have the same sum, so all drop a round that is not finite, or of which nothing has
+// come, or none does.
 void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
-  if (contributions > 1 && !std::isfinite(norm_of_sum(member))) {
+  const double norm = judges_sum(a) ? norm_of_sum(member) : 1;
+  if (!std::isfinite(norm)) {
     contributions = 0;
     if (gradient) send(member.communicator, Judged{Guard::kAll, Guard::Verdict::not_finite});
   }
+  if (gradient && deps_.inner && norm == 0) contributions = 0;  // nobody has done anything
   const Guest* guest = this->guest(member);
   const bool is_guests = guest != nullptr && guest->owed != nullptr;
   const bool leases = gradient && member.owes_copy && !is_guests;
@@ -452,7 +459,7 @@ void State::ask_sums(Member& member, const Apply& a) {
       }
       return;
     case Apply::Operation::finish:
-      if (a.contributions > 1) norm_of_sum(member);
+      if (judges_sum(a)) norm_of_sum(member);
       return;
     default: return;
   }
@@ -487,11 +494,12 @@ ConstVec State::read(const Gradient& gradient) {
 void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
-  if (member->local) return local_step(*member, g);
+  if (local(g.rank) != nullptr) return local_step(*member, g);
   const double now = deps_.clock.now();
+  const double lr = deps_.inner ? outer_lr(static_cast<bool>(g.g)) : g.lr;
   if (!is(Pattern::pairwise)) {
     const auto step = [&] {
-      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), {}); });
+      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, lr, read(g), {}); });
     };
     measured(*member, now, step, {}, [this, wants_copy = g.wants_copy](Member& m) {
       m.owes_copy = wants_copy;
@@ -503,7 +511,7 @@ void State::gradient(Gradient& g) {
   Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
   const Vec x_after = copy ? copy.writable() : Vec{};
   const auto step = [&] {
-    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), x_after); });
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, lr, read(g), x_after); });
   };
   measured(*member, now, step, x_after, [](Member&) {});
   if (deps_.device) {
@@ -517,13 +525,26 @@ void State::gradient(Gradient& g) {
 
 // --- what a rank does alone
 
+// Null: the rule has each gradient itself.
+LocalSteps* State::local(int rank) const {
+  if (local_.empty()) return nullptr;
+  const auto found = local_.find(rank);
+  return found == local_.end() ? nullptr : found->second.get();
+}
+
+// Of the rule's step. A rank that has done nothing takes part in a round of others without a step
+// of its own, which would be one of the momentum alone; where one is taken of a sum, all take it.
+double State::outer_lr(bool has_done) const {
+  return has_done || is(Pattern::collective) ? deps_.inner.outer_lr : 0;
+}
+
 void State::local_step(Member& member, Gradient& g) {
   if (has_handed_in_ || member.in_round) return;
-  LocalSteps& local = *member.local;
-  if (!local.has_begun()) local.begin(deps_.clock.now(), *member.rule);
-  const bool ends_round = g.is_last || local.ends_round(member.gradients);
+  LocalSteps& alone = *local(member.rank);
+  if (!alone.has_begun()) alone.begin(deps_.clock.now(), *member.rule);
+  const bool ends_round = g.is_last || alone.ends_round(member.gradients);
   Lease copy = g.wants_copy && !ends_round ? slot(*snapshots_) : Lease{};
-  local.step(g.lr, read(g), copy ? copy.writable() : Vec{});
+  alone.step(g.lr, read(g), copy ? copy.writable() : Vec{});
   if (deps_.device) {
     const Fence stepped = queued();
     if (g.g) g.g.read_by(stepped);
@@ -538,11 +559,11 @@ void State::local_step(Member& member, Gradient& g) {
 }
 
 void State::hand_over(Member& member, bool wants_copy) {
-  LocalSteps& local = *member.local;
+  LocalSteps& alone = *local(member.rank);
   member.in_round = true;
-  step_by_front(member, {local.front(), local.base(), local.finite()},
+  step_by_front(member, {alone.front(), alone.base(), alone.finite()}, outer_lr(alone.taken() > 0),
                 [this, wants_copy](Member& m) {
-                  m.local->end_round();
+                  local(m.rank)->end_round();
                   m.owes_copy = wants_copy;
                   if (!is(Pattern::pairwise)) return step_together(m);
                   end_round(m);
@@ -553,12 +574,11 @@ void State::hand_over(Member& member, bool wants_copy) {
 // What was done to the front since it was base is the rule's step, by its outer optimizer; the
 // front is x then, or x after the local part of a round.
 template <class Then>
-void State::step_by_front(Member& member, const GuestFronts::Front& of, Then&& then) {
+void State::step_by_front(Member& member, const GuestFronts::Front& of, double lr, Then&& then) {
   const double now = deps_.clock.now();
   const auto step = [&] {
-    audited(member, -1, 1, [&] {
-      member.rule->take_as_gradient(now, deps_.inner.outer_lr, of.front, of.base, of.finite);
-    });
+    audited(member, -1, 1,
+            [&] { member.rule->take_as_gradient(now, lr, of.front, of.base, of.finite); });
   };
   measured(member, now, step, of.front, then);
 }
@@ -566,11 +586,11 @@ void State::step_by_front(Member& member, const GuestFronts::Front& of, Then&& t
 // The run ends: what is done of a round is handed over as it is. Where ranks wait for each other
 // they do so together, so one that has done nothing takes part too.
 void State::hand_in(Member& member) {
-  LocalSteps& local = *member.local;
+  LocalSteps& alone = *local(member.rank);
   const bool waits = !is(Pattern::pairwise) && method_.waits;
-  const bool has_done = local.taken() > 0;
+  const bool has_done = alone.taken() > 0;
   if (member.in_round || member.is_last || (!has_done && !waits)) return;
-  if (!local.has_begun()) local.begin(deps_.clock.now(), *member.rule);
+  if (!alone.has_begun()) alone.begin(deps_.clock.now(), *member.rule);
   member.is_last = true;
   member.counts = false;
   hand_over(member, false);
@@ -580,7 +600,7 @@ caf::typed_response_promise<HandedIn> State::hand_all_in() {
   auto promise = make_response_promise<HandedIn>();
   has_handed_in_ = true;
   for (const Member& each : members_) {
-    if (!each.rule || !each.local) continue;
+    if (!each.rule || local(each.rank) == nullptr) continue;
     const auto serve = [this, rank = each.rank] {
       guarded(rank, [&] {
         if (Member* member = find(rank)) hand_in(*member);
@@ -642,7 +662,8 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
     return std::sqrt(square_distance(execution_, front, base));
   };
   if (deps_.inner)
-    return step_by_front(member, fronts(), [this, seat](Member& m) { front_taken(m, seat); });
+    return step_by_front(member, fronts(), outer_lr(true),
+                         [this, seat](Member& m) { front_taken(m, seat); });
   if (is(Pattern::collective)) return take_front(member, std::move(seat));
   foresee(member, length, [this, length, seat](Member& m) {
     m.guard.stepped(length());
@@ -886,7 +907,8 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
   member.rank = a.rank;
   member.guard = Guard(deps_.guarded && deps_.objective->has_workers());
   member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
-  member.local = local_steps_of(execution_, *deps_.objective, deps_.inner);
+  if (auto alone = local_steps_of(execution_, *deps_.objective, deps_.inner))
+    local_[a.rank] = std::move(alone);
   if (!messages_ && !is(Pattern::collective)) {
     const size_t bytes =
         is(Pattern::pairwise) ? pairwise(member).snapshot_bytes() : rounds(member).message_bytes();
@@ -904,13 +926,14 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
 }
 
 RuleState State::kept(Member& member) {
-  return state_of(deps_.clock.now(), *member.rule, member.local.get());
+  return state_of(deps_.clock.now(), *member.rule, local(member.rank));
 }
 
 void State::take_over(Member& member, const RankState& copied) {
   member.rule->reset(deps_.clock.now(), copied.vectors.front().vec());
   restore(execution_, copied, kept(member));
-  if (member.local && !copied.whole) member.local->warm_up();
+  if (LocalSteps* const alone = local(member.rank); alone != nullptr && !copied.whole)
+    alone->warm_up();
   member.gradients = copied.gradients;
   copied.whole ? member.guard.recall(copied.guard) : member.guard.inherit(copied.guard.usual);
 }
@@ -999,6 +1022,7 @@ void State::drop(int rank) {
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
+  local_.erase(rank);
   told_.erase(rank);
   without_room_.erase(rank);
   if (Member* member = find(rank)) *member = {};
@@ -1098,7 +1122,7 @@ std::shared_ptr<Buffer> State::conserved() {
   for (Member& member : members_) {
     if (!member.rule || !audited) continue;
     // Ranks in the middle of different rounds have no common sum.
-    const bool halfway = member.local
+    const bool halfway = local(member.rank) != nullptr
                              ? member.in_round
                              : is(Pattern::rounds) && member.gradients != members_[0].gradients;
     guarded(member.rank, [&] {

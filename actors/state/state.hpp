@@ -78,8 +78,7 @@ class State final : public StateActor::base {
     bool is_last = false;    // no other round follows
     bool counts = true;      // the round ends with a gradient
     std::unique_ptr<Rule> rule;
-    std::unique_ptr<LocalSteps> local;  // null: the rule has each gradient itself
-    uint64_t epoch = 0;                 // of the neighbours that the rule knows
+    uint64_t epoch = 0;  // of the neighbours that the rule knows
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
@@ -132,6 +131,7 @@ class State final : public StateActor::base {
   void ask_sums(Member&, const Apply&);
   void carry_out(Member&, Apply&);
   void begin(Member&, const Apply&);
+  bool judges_sum(const Apply&) const;
   double norm_of_sum(Member&);
   void combine(Member&, Apply&);
   std::vector<Received> judge_messages(Member&, Apply&);
@@ -151,7 +151,9 @@ class State final : public StateActor::base {
   void local_step(Member&, Gradient&);
   void hand_over(Member&, bool wants_copy);
   template <class Then>
-  void step_by_front(Member&, const GuestFronts::Front&, Then&& then);
+  void step_by_front(Member&, const GuestFronts::Front&, double lr, Then&& then);
+  LocalSteps* local(int rank) const;
+  double outer_lr(bool has_done) const;
   void hand_in(Member&);
   caf::typed_response_promise<HandedIn> hand_all_in();
   ConstVec read(const Gradient&);
@@ -230,6 +232,7 @@ class State final : public StateActor::base {
   std::map<int, int> without_room_;  // by rank: how often in a row a phase could not be written
   double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
+  std::map<int, std::unique_ptr<LocalSteps>> local_;  // by rank: those that take some alone
   GuestFronts fronts_;
   Buffer expected_;  // fp64: what the sum of x + x~ must be
 };

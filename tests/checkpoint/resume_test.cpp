@@ -11,6 +11,7 @@
 #include "app/checkpoint/place_ranks.hpp"
 #include "tests/catch.hpp"
 #include "tests/checkpoint/counted.hpp"
+#include "tests/run/as_matrix.hpp"
 #include "tests/run/simulated_runs.hpp"
 
 using namespace grapevine;
@@ -119,33 +120,6 @@ Settings quadratics(const Case& c, int ranks) {
   if (const Status possible = check(s); !possible) FAIL(possible.error().message);
   return s;
 }
-
-/// Another objective, whose parameters are a matrix: so factors have something to compress.
-class AsMatrix final : public Objective {
- public:
-  AsMatrix(std::shared_ptr<Objective> of, int64_t rows) : of_(std::move(of)) {
-    layout_.add("x", {rows, static_cast<int64_t>(of_->layout().size()) / rows}, true);
-  }
-
-  const ParameterLayout& layout() const override { return layout_; }
-  bool has_gradients() const override { return of_->has_gradients(); }
-  void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
-  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    return of_->gradient(thread, rank, index, x, g);
-  }
-  Evaluation evaluate(int thread, int rank, ConstVec x) override {
-    return of_->evaluate(thread, rank, x);
-  }
-  uint64_t gradients_per_pass(int rank) const override { return of_->gradients_per_pass(rank); }
-  std::string description() const override { return of_->description(); }
-  Status save_model(const std::string& folder, ConstVec x) override {
-    return of_->save_model(folder, x);
-  }
-
- private:
-  std::shared_ptr<Objective> of_;
-  ParameterLayout layout_{DType::f64};
-};
 
 /// Of many ranks: all have gradients, and what is compressed by factors is a matrix.
 struct ManyRanks {
@@ -264,19 +238,21 @@ TEST_CASE("one rank that is interrupted within its inner steps ends as it would 
   }
 }
 
-TEST_CASE("many ranks that are interrupted within their inner steps end alike each time") {
-  for (const Case& c : {Case{"a2cid2"}, Case{"d_psgd"}, Case{"all_reduce"}, Case{"sgp"},
-                        Case{"relaysgd", "binary-tree"}}) {
-    INFO(c.method);
-    Settings s = without_noise(c, 6, 150);
-    s.inner_steps = 7;
-    s.outer_lr = 0.4, s.outer_momentum = 0.5;
-    const Recorded recorded = run_recorded(s, 29);
-    REQUIRE(recorded.checkpoints.size() >= 4);
-    for (const Records& from : recorded.checkpoints) {
-      const RunResult resumed = run_recorded(s, 0, {from, 1}).result;
-      CHECK(parameter_hash(resumed.outcome) == hash_after(s, from));
-      CHECK(resumed.outcome.gradients == s.gradients);
+TEST_CASE("many ranks that are interrupted within their inner steps end alike, by each method") {
+  for (const Case& c : kOfMany) {
+    for (const uint64_t steps : {1u, 7u}) {
+      INFO(c.method << ' ' << c.compress << ' ' << steps << " steps");
+      const ManyRanks many(c, 60);
+      Settings s = many.settings;
+      s.inner_steps = steps;
+      s.outer_lr = 0.4, s.outer_momentum = 0.5;
+      const Recorded recorded = run_recorded(s, 13, {}, many.objective(s));
+      REQUIRE(recorded.checkpoints.size() >= 3);
+      for (const Records& from : recorded.checkpoints) {
+        const RunResult resumed = run_recorded(s, 0, {from, 1}, many.objective(s)).result;
+        CHECK(parameter_hash(resumed.outcome) == hash_after(s, from, many.objective(s)));
+        CHECK(resumed.outcome.gradients == s.gradients);
+      }
     }
   }
 }

@@ -57,6 +57,12 @@ double apart(const RunResult& a, const RunResult& b) {
   return worst;
 }
 
+double apart_by(const RunResult& r, int rank, int other) {
+  const auto& x = *r.outcome.parameters[static_cast<size_t>(rank)].x;
+  const auto& y = *r.outcome.parameters[static_cast<size_t>(other)].x;
+  return std::sqrt(square_distance({}, x, y));
+}
+
 uint64_t steps_of(const RunResult& r, int rank) {
   for (const WorkerReport& w : r.outcome.workers)
     if (w.rank == rank) return w.gradients;
@@ -338,6 +344,19 @@ TEST_CASE(
     CHECK(r.outcome.seconds < all.outcome.seconds + 2);  // as long as its own steps take
     CHECK(r.outcome.gradients == 7 * 5 + 30);
   }
+}
+
+TEST_CASE("a script that has ended takes the outer steps of all, at their rate") {
+  Settings s = descending("all_reduce", "ring", 0);
+  s.until_s = 1000;
+  s.objective.noise = 0;
+  s.outer_lr = 0.5, s.outer_momentum = 0.9;
+  auto scripts = alike({.lr = 0.1, .steps = 5});
+  scripts[3][0].steps = 30;
+  const RunResult r = with_scripts(s, 1, scripts);
+  CHECK(r.outcome.gradients == 7 * 5 + 30);
+  for (int rank = 1; rank < kRanks; ++rank)
+    CHECK(apart_by(r, rank, 0) == 0);
 }
 
 TEST_CASE("a script that makes a number which is none hears of it, and nobody else has it") {

@@ -6,6 +6,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/state/local_steps.hpp"
 #include "tests/catch.hpp"
+#include "tests/run/as_matrix.hpp"
 #include "tests/run/simulated_runs.hpp"
 
 using namespace grapevine;
@@ -249,13 +250,13 @@ TEST_CASE("every method trains with inner steps, and each rank takes all of its 
   }
 }
 
-// An exchange that a death has broken may have moved one of its ends alone, by what is reported.
+// Of an exchange that a death breaks one end alone may have taken its half, of a size that is told.
 TEST_CASE("the sum over ranks is the start without all outer steps, whatever is lost or dies") {
-  int whole = 0;
+  uint64_t exact = 0, runs = 0;
   for (const std::string method : {"a2cid2", "ad_psgd"}) {
     for (const char* compress : {"", "powergossip:rank=1"}) {
       for (const Pacing pacing : {Pacing::greedy, Pacing::poisson}) {
-        for (uint64_t seed = 1; seed <= 5; ++seed) {
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
           INFO(method << ' ' << compress << " seed " << seed);
           Settings s = descending(method);
           s.rule.compress = compress;
@@ -268,16 +269,17 @@ TEST_CASE("the sum over ranks is the start without all outer steps, whatever is 
                                 rank_fault(RankFaultKind::kill, {2}, 30.2),
                                 rank_fault(RankFaultKind::restart, {2}, 51.1)};
           s.plan.rank_faults[0].factor = 3;
-          const RunResult r = simulate_one(s, seed);
+          s.seed = seed;
+          const RunResult r = *run(s, std::make_shared<AsMatrix>(*make_objective(s), 3));
           CHECK(r.outcome.exchanges > 20u);
-          if (r.outcome.counts.broken_before + r.outcome.counts.broken_after > 0) continue;
-          ++whole;
-          CHECK(r.outcome.conserved_error < 1e-12);
+          CHECK(r.outcome.conserved_error < 1e-12 + r.outcome.broken_after_norm);
+          exact += r.outcome.broken_after_norm == 0;
+          ++runs;
         }
       }
     }
   }
-  CHECK(whole >= 20);
+  CHECK(exact > runs / 2);
 }
 
 TEST_CASE("ranks that step together hand in together what they have done when the time is over") {
@@ -290,13 +292,15 @@ TEST_CASE("ranks that step together hand in together what they have done when th
       s.until_s = 40.5;
       const RunResult r = simulate_one(s, seed);
       CHECK(r.outcome.quiet);
-      CHECK(r.outcome.conserved_error < 1e-12);
+      CHECK_FALSE(r.outcome.conserved_error >= 1e-12);  // NaN: not all were in the last round
       std::set<uint64_t> rounds;
       for (const CommunicatorReport& c : r.outcome.communicators)
         rounds.insert(c.counts.applied);
       CHECK(*rounds.rbegin() - *rounds.begin() <= 1u);
       CHECK(*rounds.begin() >= 5u);
-      if (method == "all_reduce") CHECK(consensus_distance(r.outcome) == 0);
+      if (method != "gradient_tracking") CHECK(r.outcome.conserved_error < 1e-12);
+      for (int rank = 0; rank < kRanks && method == "all_reduce"; ++rank)
+        CHECK(apart(x_of(r, rank), x_of(r, 0)) == 0);
     }
   }
 }
@@ -320,6 +324,40 @@ TEST_CASE("the time's end hands in what a rank alone has done of a round") {
   const RunResult r = simulate_one(s, 1);
   CHECK(r.outcome.gradients == 17u);
   CHECK(apart(x_of(r, 0), x) < 1e-12);
+}
+
+TEST_CASE("where no rank has begun a round as the time ends there is no step of momentum alone") {
+  for (const std::string method : {"all_reduce", "d_psgd", "gradient_tracking", "qgm", "d2", "sgp",
+                                   "choco", "noloco", "gasloc"}) {
+    INFO(method);
+    Settings s = descending(method);
+    s.objective.zeta2 = 0;
+    s.objective.noise = 0;
+    s.link = {1e-3, 0.5, 1e-3, 0};
+    if (method == "choco") s.rule.compress = "identity";
+    s.gradients = 21 * kRanks;
+    const RunResult whole = simulate_one(s, 1);
+    s.gradients = 0;
+    s.until_s = 21.5;  // three rounds and their messages, and not one step more
+    const RunResult r = simulate_one(s, 1);
+    CHECK(r.outcome.gradients == 21u * kRanks);
+    for (int rank = 0; rank < kRanks; ++rank)
+      CHECK(apart(x_of(r, rank), x_of(whole, rank)) < 1e-12);
+  }
+}
+
+TEST_CASE("ranks of random pairs, of push-sum and of all-reduce are quiet soon after the time") {
+  for (const std::string method : {"sgp", "noloco", "gasloc", "all_reduce", "d_psgd"}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      INFO(method << " seed " << seed);
+      Settings s = descending(method);
+      s.speed_spread = 0.5;
+      s.gradients = 0;
+      s.until_s = 61.7;
+      s.outer_lr = 0.4, s.outer_momentum = 0.5;
+      CHECK(simulate_one(s, seed).outcome.quiet);
+    }
+  }
 }
 
 TEST_CASE("messages, exchanges and patience go by outer steps") {
@@ -349,7 +387,7 @@ TEST_CASE("a pool counts inner steps, and what is left of rounds is handed in") 
     CHECK(r.outcome.gradients >= 500u);
     CHECK(r.outcome.gradients <= 500u + kRanks);
     CHECK(r.outcome.conserved_error < 1e-12);
-    CHECK(gradients_of(r, 3) < gradients_of(r, 0) / 3);
+    CHECK(gradients_of(r, 3) < gradients_of(r, 0) / 2);
   }
 }
 
