@@ -20,10 +20,13 @@
 #include "actors/algorithms/powergossip.hpp"
 #include "actors/algorithms/push_sum.hpp"
 #include "actors/algorithms/quasi_global.hpp"
+#include "actors/algorithms/random_gossip.hpp"
+#include "actors/algorithms/random_part.hpp"
 #include "actors/algorithms/relaysgd_async.hpp"
 #include "actors/algorithms/relaysum_grad.hpp"
 #include "actors/algorithms/requirements.hpp"
 #include "kernels/base/registry.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/schedule.hpp"
 
 namespace grapevine {
@@ -47,6 +50,22 @@ Status check_power_gossip(const Method& method, const std::string& spec) {
         "compress is \"{}\": an exchange of {} is one iteration, accepted: iterations=1", spec,
         method.name));
   return Done{};
+}
+
+Status check_random(const Method&, const std::string& spec) {
+  const auto part = random_part(spec, ParameterLayout::flat(1, DType::f64), 0);
+  if (!part) return part.error();
+  return Done{};
+}
+
+Status check_pairs(const Method& method, const std::string& spec) {
+  if (Spec(spec).name == "random") return check_random(method, spec);
+  return check_power_gossip(method, spec);
+}
+
+std::unique_ptr<Rule> make_d_psgd(const RuleContext& context) {
+  if (context.settings.compress.empty()) return std::make_unique<DPsgd>(context);
+  return std::make_unique<RandomGossip>(context);
 }
 
 Status check_compressor(const Method&, const std::string& spec) {
@@ -95,7 +114,7 @@ constexpr Method kMethods[] = {
      .pattern = Pattern::pairwise,
      .make = make<A2cid2>,
      .accelerated = true,
-     .check_compress = check_power_gossip,
+     .check_compress = check_pairs,
      .sentence = "accelerated asynchronous gossip (NeurIPS 2023)",
      .paper = "Nabli, Belilovsky, Oyallon. NeurIPS 2023. arXiv:2306.08289",
      .equation = "dx = eta (x~ - x) dt, dx~ = eta (x - x~) dt; with a peer x -= alpha (x - x_j), "
@@ -104,7 +123,7 @@ constexpr Method kMethods[] = {
     {.name = "ad_psgd",
      .pattern = Pattern::pairwise,
      .make = make<AdPsgd>,
-     .check_compress = check_power_gossip,
+     .check_compress = check_pairs,
      .sentence = "asynchronous gossip (ICML 2018)",
      .paper = "Lian, Zhang, Zhang, Liu. ICML 2018. arXiv:1710.06952",
      .equation = "with a peer x -= 1/2 (x - x_j); x -= lr u",
@@ -135,9 +154,10 @@ constexpr Method kMethods[] = {
      .equation = "x'' = W (2 x' - x + u' - u)"},
     {.name = "d_psgd",
      .pattern = Pattern::rounds,
-     .make = make<DPsgd>,
+     .make = make_d_psgd,
      .gossips = true,
      .losses = Losses::any,
+     .check_compress = check_random,
      .sentence = "gossip with the neighbours, round by round (NeurIPS 2017)",
      .paper = "Lian, Zhang, Zhang, Hsieh, Zhang, Liu. NeurIPS 2017. arXiv:1705.09056",
      .equation = "x = W (x + u)",

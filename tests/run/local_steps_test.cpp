@@ -254,7 +254,7 @@ TEST_CASE("every method trains with inner steps, and each rank takes all of its 
 TEST_CASE("the sum over ranks is the start without all outer steps, whatever is lost or dies") {
   uint64_t exact = 0, runs = 0;
   for (const std::string method : {"a2cid2", "ad_psgd"}) {
-    for (const char* compress : {"", "powergossip:rank=1"}) {
+    for (const char* compress : {"", "powergossip:rank=1", "random:0.3"}) {
       for (const Pacing pacing : {Pacing::greedy, Pacing::poisson}) {
         for (uint64_t seed = 1; seed <= 20; ++seed) {
           INFO(method << ' ' << compress << " seed " << seed);
