@@ -100,7 +100,7 @@ OptionTable rows_of_the_method(Options& o) {
        "of each rank: sgd, adam or adamw", Shared::unless_guests},
       {"inner-steps", &s.inner_steps, kSized, "N",
        "steps of that optimizer that a rank takes alone before it hands what they did to the "
-       "method, as a gradient; --rate counts those",
+       "method, as a gradient; --rate is of exchanges for each of these",
        Shared::unless_guests},
       {"outer-lr", &s.outer_lr, kSized, "X",
        "learning rate of the method's step then; 0: 0.7 where inner-steps are above 1",
@@ -108,7 +108,7 @@ OptionTable rows_of_the_method(Options& o) {
       {"outer-momentum", &s.outer_momentum, kSized, "X", "Nesterov's momentum of it",
        Shared::unless_guests},
       {"compress", &s.rule.compress, kSized, "SPEC",
-       "what gossip sends: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
+       "what gossip sends: powergossip:rank=1, random:0.01, top-k:0.01, sign, quantise:4, ..."},
       {"wire", choice(s.rule.wire, {"full", "bf16"}), kSized, "NAME",
        "how pairs send models: full, or bf16: rounded, half the bytes"},
       {"gamma", &s.rule.gamma, kRuns, "X",
@@ -133,8 +133,8 @@ OptionTable rows_of_the_objective(Options& o) {
        "network, quadratic, consensus, matrix, scalar, diagonal or mean"},
       {"decay-norms", &b.decay_norms_and_biases, kRuns, "", "weight decay on norms and biases too"},
       {"model", &b.model, kSized, "NAME",
-       "linear, mlp, cnn-small, cnn-big or resnet18; of text lm-char or lm-word; or a TorchScript "
-       "FILE.pt"},
+       "linear, mlp, cnn-small, cnn-big or resnet18; of text lm-char, lm-word, gpt-char or "
+       "gpt:LAYERSxHEADSxWIDTH,ctx=N; or a TorchScript FILE.pt"},
       {"loss", &b.loss, kRuns, "NAME", "cross_entropy or mse; auto: what the targets ask for"},
       {"dataset", &b.dataset, kSized | kData, "NAME",
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
