@@ -73,8 +73,9 @@ struct GuestShare {
 };
 
 /// What a script trains: the text of a join. A line with the run's name (empty: whichever it is),
-/// then a line a tensor, in this order:
+/// at most one with its outer optimizer, then a line a tensor, in this order:
 ///
+///   outer LR MOMENTUM         what the script has done is a gradient for it
 ///   trained NAME D D ...      fp32
 ///   aside NAME D D ...        fp32; a buffer, which is averaged in means and never gossiped
 ///   aside64 NAME D D ...      the same in fp64
@@ -94,7 +95,15 @@ struct GuestLayout {
     bool operator==(const Tied&) const = default;
   };
 
+  /// SGD with Nesterov's momentum. Without a rate there is none, and the rank takes what the script
+  /// has done as it is.
+  struct Outer {
+    double lr = 0, momentum = 0;
+    bool operator==(const Outer&) const = default;
+  };
+
   std::string run;
+  Outer outer;
   std::vector<Tensor> trained, aside, aside64;
   std::vector<Tied> tied;
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -69,6 +70,7 @@ bool is_plain(std::string_view text) {
 /// What a line of a layout may begin with, in the order of the lines.
 constexpr std::array<std::string_view, 4> kParts{"trained", "aside", "aside64", "tied"};
 constexpr size_t kTied = 3;
+constexpr std::string_view kOuter = "outer";
 
 /// Takes the lines of a layout, one after the other.
 class LayoutReader {
@@ -77,6 +79,7 @@ class LayoutReader {
   Result<GuestLayout> whole() &&;
 
  private:
+  Status read_outer(std::string_view numbers);
   Status read_tensor(std::string name, std::string_view sizes);
   Status read_tied(std::string name, std::string_view rest);
   Error bad(const std::string& what) const {
@@ -98,6 +101,7 @@ Status LayoutReader::read(std::string_view line) {
     return Done{};
   }
   const std::string_view word = next_word(line);
+  if (word == kOuter && line_ == 2) return read_outer(line);
   const auto part = static_cast<size_t>(std::ranges::find(kParts, word) - kParts.begin());
   if (part == kParts.size())
     return bad(fmt::format("none of {}, accepted: trained NAME SIZES", fmt::join(kParts, ", ")));
@@ -107,6 +111,16 @@ Status LayoutReader::read(std::string_view line) {
   if (name.empty()) return bad("no name");
   if (!names_.insert(name).second) return bad("a name for the second time");
   return part == kTied ? read_tied(std::move(name), line) : read_tensor(std::move(name), line);
+}
+
+Status LayoutReader::read_outer(std::string_view numbers) {
+  const auto lr = number_of<double>(next_word(numbers));
+  const auto momentum = number_of<double>(next_word(numbers));
+  const bool fits = lr && momentum && numbers.empty() && std::isfinite(*lr) && *lr > 0 &&
+                    *momentum >= 0 && *momentum < 1;
+  if (!fits) return bad("no outer optimizer, accepted: outer LR MOMENTUM, above 0, 0 to below 1");
+  layout_.outer = {*lr, *momentum};
+  return Done{};
 }
 
 /// Its elements and those before it stay within the bound, and so do its strides where it has none.

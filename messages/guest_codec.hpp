@@ -25,10 +25,10 @@ GuestRecordBytes encode(const GuestRecord&);
 /// join, a refusal or what is said of a checkpoint.
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 
-/// Refuses, with one line: a line that begins with none of the four words, or behind those that
-/// follow it, nothing trained, a name that is empty, given twice or has control characters, a size
-/// that is no number or negative, more than kGuestElements in all, a tied name that is no view of
-/// all of a tensor.
+/// Refuses, with one line: a line that begins with none of the words, or behind those that follow
+/// it, an outer rate that is not above 0 or a momentum that is not from 0 to below 1, nothing
+/// trained, a name that is empty, given twice or has control characters, a size that is no number
+/// or negative, more than kGuestElements in all, a tied name that is no view of all of a tensor.
 Result<GuestLayout> read_guest_layout(std::string_view text);
 
 }  // namespace grapevine

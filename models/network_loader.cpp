@@ -160,7 +160,9 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
   return NetworkInputs{std::move(plan), nullptr, nullptr, data, std::move(*dealt)};
 }
 
-Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
+Result<NetworkInputs> language_inputs(ObjectiveSpec& spec) {
+  if (const auto shape = *transformer_of(spec.model); shape && shape->context > 0)
+    spec.window = shape->context;
   if (spec.window < 1) {
     return user_error(fmt::format("window is {}, accepted: 1 or more", spec.window));
   }
@@ -218,21 +220,23 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
   if (Status fits = check_gradients(spec); !fits) return fits.error();
   if (spec.loss != "auto" && spec.loss != "cross_entropy" && spec.loss != "mse")
     return user_error(fmt::format("loss is \"{}\", accepted: auto, cross_entropy, mse", spec.loss));
-  const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;
-  if (reads_text && !is_text(spec.dataset)) {
+  if (const auto shape = transformer_of(spec.model); !shape) return shape.error();
+  const bool is_of_text = reads_text(spec.model);
+  if (is_of_text && !is_text(spec.dataset)) {
     return user_error(
         fmt::format("model {} reads text, the data set is \"{}\", accepted: text:FILE, "
                     "tiny-shakespeare, wikitext-2",
                     spec.model, spec.dataset));
   }
-  if (!reads_text && is_text(spec.dataset)) {
-    return user_error(
-        fmt::format("model is \"{}\" and data set {} is text, accepted: lm-char, lm-word",
-                    spec.model, spec.dataset));
+  if (!is_of_text && is_text(spec.dataset)) {
+    return user_error(fmt::format(
+        "model is \"{}\" and data set {} is text, accepted: lm-char, lm-word, gpt-char, "
+        "gpt:LAYERSxHEADSxWIDTH",
+        spec.model, spec.dataset));
   }
   ObjectiveSpec told = spec;
   Result<NetworkInputs> inputs = is_own_data(spec.dataset) ? own_inputs(told)
-                                 : reads_text              ? language_inputs(spec)
+                                 : is_of_text              ? language_inputs(told)
                                                            : classifier_inputs(spec);
   if (!inputs) return inputs.error();
   told.data_hash = hash_of(*inputs);

@@ -11,14 +11,21 @@
 //   cnn-big    the same with 32, 64 and 128
 //   lm-char    embedding: v-32, lstm: 32-256, decoder: 256-v. v is the size of the vocabulary.
 //   lm-word    embedding: v-64, lstm: 64-64, decoder: the embedding transposed, and a bias v
+//   gpt:LxHxW  a transformer of L layers with H heads and a width of W, without dropout and biases:
+//              names, sizes and start as nanoGPT has them (github.com/karpathy/nanoGPT). wte: v-W,
+//              wpe: a window of places, W each; the scores are by wte transposed. ",ctx=N" behind
+//              it sets the window
+//   gpt-char   gpt:4x4x128,ctx=64: nanoGPT's for a laptop
 //   resnet18   CIFAR form (He et al., CVPR 2016; 3x3 first convolution of stride 1, no pool);
 //              names as torchvision has them
 //
 // 28x28 grey images and 10 classes: cnn-small has 105,866 parameters, cnn-big 421,642; 32x32
-// colours: resnet18 11,173,962. Weights and biases start as PyTorch's default has them, uniform in
-// +-1/sqrt(fan-in); norms at 1 and 0; embeddings in +-0.1.
+// colours: resnet18 11,173,962. 65 characters: gpt-char 804,096. Weights and biases start as
+// PyTorch's default has them, uniform in +-1/sqrt(fan-in); norms at 1 and 0; embeddings in +-0.1;
+// the weights of transformers are normal.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +46,16 @@ struct NormStatistics {
 
 inline constexpr const char* kCharacterModel = "lm-char";
 inline constexpr const char* kWordModel = "lm-word";
+inline constexpr const char* kTransformerModel = "gpt-char";
+
+struct TransformerShape {
+  int layers = 4, heads = 4, width = 128;
+  int context = 0;  // most tokens that it sees; 0: the window of the run
+};
+
+/// What "gpt-char" or "gpt:..." says; nothing: it is another model. Errors (user): a gpt of no
+/// shape.
+Result<std::optional<TransformerShape>> transformer_of(const std::string& model);
 
 struct NetworkPlan {
   std::string model;
@@ -46,6 +63,8 @@ struct NetworkPlan {
   int classes = 0;    // its vocabulary
   ParameterLayout layout;
   std::vector<size_t> fan_in;         // per entry; 0: a norm's weight (all 1) or bias (all 0)
+  std::vector<double> deviation;      // per entry; above 0: normal, whatever fan_in is
+  TransformerShape transformer;       // of a gpt
   std::vector<NormStatistics> norms;  // in the order in which the network meets them
   size_t statistics_size = 0;         // floats of all norms: 9,600 for resnet18
 };
@@ -55,7 +74,11 @@ struct NetworkPlan {
 Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& input, int classes,
                                  bool decay_norms_and_biases);
 
-/// REQUIRES: model is one of the two language models.
+/// Whether it is a language model, by plan_language_model(). REQUIRES: transformer_of() is no
+/// error.
+bool reads_text(const std::string& model);
+
+/// REQUIRES: reads_text(model), and the window is the context of a transformer that has one.
 NetworkPlan plan_language_model(const std::string& model, int vocabulary, int window,
                                 bool decay_norms_and_biases);
 

@@ -21,6 +21,7 @@ grapevine_test(actors_methods
     algorithms/lockstep.cpp
     algorithms/compressed_test.cpp algorithms/gossip_test.cpp
     algorithms/gossip_losses_test.cpp algorithms/push_sum_test.cpp
+    algorithms/outer_pairs_test.cpp algorithms/random_part_test.cpp
     algorithms/refusals_test.cpp
     algorithms/powergossip_test.cpp algorithms/powergossip_pairs_test.cpp
     algorithms/powergossip_bytes_test.cpp

@@ -1,14 +1,33 @@
 #include "topologies/schedule.hpp"
 
 #include <bit>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 
 int exponential_rounds(int ranks) {
   GV_CHECK(ranks >= 2);
   return std::bit_width(static_cast<unsigned>(ranks) - 1);
+}
+
+int matched(int rank, int ranks, uint64_t seed, uint64_t round) {
+  GV_CHECK(rank >= 0);
+  GV_CHECK(rank < ranks);
+  std::vector<int> order(static_cast<size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  Random random(seed, 0, Purpose::partner, round);
+  for (size_t left = order.size(); left > 1; --left)
+    std::swap(order[left - 1], order[random.below(static_cast<uint32_t>(left))]);
+  for (size_t k = 0; k + 1 < order.size(); k += 2) {
+    if (order[k] == rank) return order[k + 1];
+    if (order[k + 1] == rank) return order[k];
+  }
+  return rank;
 }
 
 int most_behind(int ranks, PeerSchedule schedule) {

@@ -25,6 +25,10 @@ struct OnePeer {
 /// ceil(log2 ranks): rounds until the paper's schedule begins again. Two ranks at least.
 int exponential_rounds(int ranks);
 
+/// A perfect matching of all ranks, which is drawn for each round: the partner of `rank` in it, or
+/// itself, which of an odd number one rank is. A pure function.
+int matched(int rank, int ranks, uint64_t seed, uint64_t round);
+
 /// How many rounds another rank may be behind a rank that waits for its sender in each round: after
 /// this number of rounds the data of each rank has reached all others. At least two ranks.
 int most_behind(int ranks, PeerSchedule);

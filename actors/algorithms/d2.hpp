@@ -23,6 +23,8 @@ class D2 final : public GossipRule {
 
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
+  /// c adds up to 0 over all ranks: a round of some of them moves the sum.
+  bool conserves() const override { return GossipRule::conserves() && !gossip_.has_missed(); }
   void enter(const Neighbourhood&) override;
   void write(int phase, size_t edge, Payload& out) override;
   void combine(double now, int phase, std::span<const Received> in) override;

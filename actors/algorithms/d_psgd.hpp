@@ -4,9 +4,6 @@
 //   h_i = x_i + u_i                                  u the optimizer's step
 //   x_i = h_i + gamma sum_j W_ij (h_j - h_i)         gamma = 1: x = W h   (gossip.hpp)
 //
-// With local_steps = H the ranks average after every H-th step alone (local SGD: Stich. ICLR 2019.
-// arXiv:1805.09767), and x = h after the others.
-//
 // Requires symmetric weights whose rows sum to 1.
 // Invariant: gossip keeps the mean of x while nothing is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, the optimizer.
@@ -19,9 +16,6 @@ class DPsgd final : public GossipRule {
  public:
   using GossipRule::GossipRule;
 
-  bool communicates(uint64_t gradients) const override {
-    return (gradients + 1) % settings_.local_steps == 0;
-  }
   void combine(double now, int phase, std::span<const Received> in) override;
 };
 

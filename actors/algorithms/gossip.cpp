@@ -24,6 +24,7 @@ void Gossip::average(const Execution& execution, std::span<const Received> in, s
     const double weight = gamma_ * near_.neighbours[k].weight;
     const bool came =
         in[k] && in[k].payload.dtype == x.dtype && in[k].payload.count >= offset + x.size;
+    has_missed_ = has_missed_ || !came;
     const bool reused = !came && missing_ == Missing::reuse && last_[k];
     if (came || reused) {
       const Received& message = came ? in[k] : last_[k];

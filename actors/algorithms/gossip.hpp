@@ -26,12 +26,16 @@ class Gossip {
   /// round gets the same messages.
   void average(const Execution&, std::span<const Received> in, size_t offset, Vec x);
 
+  /// Whether a message has ever been missing.
+  bool has_missed() const { return has_missed_; }
+
  private:
   double gamma_;
   Missing missing_;
   Neighbourhood near_;
   std::vector<Received> last_;  // by neighbour, for reuse
   std::vector<Term> terms_;
+  bool has_missed_ = false;
 };
 
 /// Rules that average by the gossip matrix, one message to each neighbour: x itself, where a rule

@@ -23,6 +23,8 @@ class GradientTracking final : public GossipRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
+  /// c adds up to 0 over all ranks: a round of some of them moves the sum.
+  bool conserves() const override { return GossipRule::conserves() && !gossip_.has_missed(); }
   void enter(const Neighbourhood&) override;
   size_t message_bytes() const override { return 2 * layout_.bytes(); }
   void write(int phase, size_t edge, Payload& out) override;

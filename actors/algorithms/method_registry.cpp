@@ -4,24 +4,30 @@
 
 #include <algorithm>
 
-#include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
 #include "actors/algorithms/choco.hpp"
 #include "actors/algorithms/d2.hpp"
 #include "actors/algorithms/d_psgd.hpp"
 #include "actors/algorithms/deepsqueeze.hpp"
 #include "actors/algorithms/edge_factors.hpp"
+#include "actors/algorithms/gasloc.hpp"
 #include "actors/algorithms/gradient_tracking.hpp"
 #include "actors/algorithms/mean_estimation.hpp"
 #include "actors/algorithms/moniqua.hpp"
+#include "actors/algorithms/noloco.hpp"
 #include "actors/algorithms/powergossip.hpp"
 #include "actors/algorithms/push_sum.hpp"
 #include "actors/algorithms/quasi_global.hpp"
+#include "actors/algorithms/random_gossip.hpp"
+#include "actors/algorithms/random_part.hpp"
 #include "actors/algorithms/relaysgd_async.hpp"
 #include "actors/algorithms/relaysum_grad.hpp"
 #include "actors/algorithms/requirements.hpp"
 #include "kernels/base/registry.hpp"
+#include "kernels/base/spec.hpp"
+#include "topologies/schedule.hpp"
 
 namespace grapevine {
 
@@ -46,6 +52,22 @@ Status check_power_gossip(const Method& method, const std::string& spec) {
   return Done{};
 }
 
+Status check_random(const Method&, const std::string& spec) {
+  const auto part = random_part(spec, ParameterLayout::flat(1, DType::f64), 0);
+  if (!part) return part.error();
+  return Done{};
+}
+
+Status check_pairs(const Method& method, const std::string& spec) {
+  if (Spec(spec).name == "random") return check_random(method, spec);
+  return check_power_gossip(method, spec);
+}
+
+std::unique_ptr<Rule> make_d_psgd(const RuleContext& context) {
+  if (context.settings.compress.empty()) return std::make_unique<DPsgd>(context);
+  return std::make_unique<RandomGossip>(context);
+}
+
 Status check_compressor(const Method&, const std::string& spec) {
   const auto compressor = Compressor::make(spec, ParameterLayout::flat(1, DType::f64));
   if (!compressor) return compressor.error();
@@ -58,29 +80,61 @@ Status check_modulo(const Method&, const std::string& spec) {
   return Done{};
 }
 
+PeerSchedule push_sum_schedule(const RuleSettings& settings) {
+  return settings.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
+}
+
+RoundPartners::Pair push_sum_partners(const RuleSettings& settings, int place, int ranks, uint64_t,
+                                      uint64_t phase) {
+  const OnePeer peer = one_peer(place, ranks, static_cast<int64_t>(phase / PushSum::kPhases),
+                                static_cast<int>(phase % PushSum::kPhases), PushSum::kPhases,
+                                push_sum_schedule(settings));
+  return {peer.to, peer.from};
+}
+
+int push_sum_most_behind(const RuleSettings& settings, int ranks) {
+  return most_behind(ranks, push_sum_schedule(settings));
+}
+
+RoundPartners::Pair matching_partners(const RuleSettings&, int place, int ranks, uint64_t seed,
+                                      uint64_t round) {
+  const int other = matched(place, ranks, seed, round);
+  return {other, other};
+}
+
+// Whom a rank that waits holds up doubles each round, so few ranks get farther ahead of it. Their
+// messages are gone then, and the rank does without.
+int matching_most_behind(const RuleSettings&, int ranks) { return 4 + exponential_rounds(ranks); }
+
+constexpr char kGossipOfLocalSteps[] = "gossip with local steps that waits for nobody";
+constexpr char kTreeOfLocalSteps[] = "DiLoCo's mean over a tree, a few rounds later";
+
 constexpr Method kMethods[] = {
     {.name = "a2cid2",
      .pattern = Pattern::pairwise,
      .make = make<A2cid2>,
      .accelerated = true,
-     .check_compress = check_power_gossip,
+     .check_compress = check_pairs,
      .sentence = "accelerated asynchronous gossip (NeurIPS 2023)",
      .paper = "Nabli, Belilovsky, Oyallon. NeurIPS 2023. arXiv:2306.08289",
      .equation = "dx = eta (x~ - x) dt, dx~ = eta (x - x~) dt; with a peer x -= alpha (x - x_j), "
-                 "x~ -= alpha~ (x - x_j); both -= lr u"},
+                 "x~ -= alpha~ (x - x_j); both -= lr u",
+     .with_inner_steps = kGossipOfLocalSteps},
     {.name = "ad_psgd",
      .pattern = Pattern::pairwise,
      .make = make<AdPsgd>,
-     .check_compress = check_power_gossip,
+     .check_compress = check_pairs,
      .sentence = "asynchronous gossip (ICML 2018)",
      .paper = "Lian, Zhang, Zhang, Liu. ICML 2018. arXiv:1710.06952",
-     .equation = "with a peer x -= 1/2 (x - x_j); x -= lr u"},
+     .equation = "with a peer x -= 1/2 (x - x_j); x -= lr u",
+     .with_inner_steps = kGossipOfLocalSteps},
     {.name = "all_reduce",
      .pattern = Pattern::collective,
      .make = make<AllReduce>,
      .sentence = "synchronous SGD: everybody waits for everybody",
      .paper = "synchronous data-parallel SGD",
-     .equation = "x -= lr u of (1/n) sum_i g_i"},
+     .equation = "x -= lr u of (1/n) sum_i g_i",
+     .with_inner_steps = "DiLoCo (arXiv:2311.08105); one rank: an outer optimizer for one machine"},
     {.name = "choco",
      .pattern = Pattern::rounds,
      .make = make<Choco>,
@@ -100,13 +154,15 @@ constexpr Method kMethods[] = {
      .equation = "x'' = W (2 x' - x + u' - u)"},
     {.name = "d_psgd",
      .pattern = Pattern::rounds,
-     .make = make<DPsgd>,
+     .make = make_d_psgd,
      .gossips = true,
      .losses = Losses::any,
-     .local_steps = true,
+     .check_compress = check_random,
      .sentence = "gossip with the neighbours, round by round (NeurIPS 2017)",
      .paper = "Lian, Zhang, Zhang, Hsieh, Zhang, Liu. NeurIPS 2017. arXiv:1705.09056",
-     .equation = "x = W (x + u)"},
+     .equation = "x = W (x + u)",
+     .with_inner_steps =
+         "local SGD with gossip; --outer-lr 1 --outer-momentum 0: Stich, ICLR 2019"},
     {.name = "deepsqueeze",
      .pattern = Pattern::rounds,
      .make = make<DeepSqueeze>,
@@ -116,6 +172,16 @@ constexpr Method kMethods[] = {
      .sentence = "compressed gossip with error feedback (arXiv 1907.07346)",
      .paper = "Tang, Lian, Qiu, Yuan, Zhang, Zhang, Liu. arXiv:1907.07346",
      .equation = "v = h + delta, q = C(v), delta = v - q, x = h + gamma sum_j W_ij (q_j - q)"},
+    {.name = "gasloc",
+     .pattern = Pattern::rounds,
+     .make = make<Gasloc>,
+     .partners = {matching_partners, matching_most_behind},
+     .losses = Losses::own,
+     .any_optimizer = false,
+     .sentence = "gossip of outer steps in random pairs, for comparison (arXiv 2026)",
+     .paper = "arXiv:2606.11081; gamma, the momentum, is ours",
+     .equation = "y = x - lr g, x = (y + y_j) / 2 + gamma (y - y of the round before)",
+     .with_inner_steps = "GASLoC"},
     {.name = "gradient_tracking",
      .pattern = Pattern::rounds,
      .make = make<GradientTracking>,
@@ -142,6 +208,16 @@ constexpr Method kMethods[] = {
      .sentence = "gossip of 2 bits per parameter (ICML 2020)",
      .paper = "Lu, De Sa. ICML 2020. arXiv:2002.11787",
      .equation = "x = h + gamma sum_j W_ij (h_j - h), h_j known modulo 6 theta"},
+    {.name = "noloco",
+     .pattern = Pattern::rounds,
+     .make = make<NoLoCo>,
+     .partners = {matching_partners, matching_most_behind},
+     .losses = Losses::own,
+     .any_optimizer = false,
+     .sentence = "outer steps of random pairs, for comparison (arXiv 2025)",
+     .paper = "Kolehmainen et al. arXiv:2506.10911",
+     .equation = "d = mu d + lr ((x' + x'_j) / 2 - x), x += d, x' = x - g",
+     .with_inner_steps = "NoLoCo, with --outer-momentum 0.5"},
     {.name = "powergossip",
      .pattern = Pattern::rounds,
      .make = make<PowerGossip>,
@@ -169,7 +245,8 @@ constexpr Method kMethods[] = {
      .sentence = "exact averages, relayed along a tree (NeurIPS 2021)",
      .paper = "Vogels et al. NeurIPS 2021. arXiv:2110.04175",
      .equation = "m_ij = y + sum of what the others relay, x = (y + sum_j m_ji) / (1 + sum_j "
-                 "c_ji), y = x + u"},
+                 "c_ji), y = x + u",
+     .with_inner_steps = kTreeOfLocalSteps},
     {.name = "relaysgd_async",
      .pattern = Pattern::rounds,
      .make = make<RelaySgdAsync>,
@@ -185,11 +262,13 @@ constexpr Method kMethods[] = {
      .losses = Losses::any,
      .sentence = "relays steps instead of models (NeurIPS 2021)",
      .paper = "Vogels et al. NeurIPS 2021. arXiv:2110.04175",
-     .equation = "x += (u + sum_j m_ji) / n, m relays u"},
+     .equation = "x += (u + sum_j m_ji) / n, m relays u",
+     .with_inner_steps = kTreeOfLocalSteps},
     {.name = "sgp",
      .pattern = Pattern::rounds,
      .make = make<PushSum>,
-     .one_peer = true,
+     .partners = {push_sum_partners, push_sum_most_behind, true},
+     .sends_mass = true,
      .losses = Losses::own,
      .phases = [](const RuleSettings&) { return PushSum::kPhases; },
      .sentence = "stochastic gradient push, one peer at a time (ICML 2019)",

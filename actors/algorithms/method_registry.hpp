@@ -16,27 +16,44 @@ enum class Pattern { pairwise, rounds, collective };
 /// Which policies of lost messages (Missing) a method has, besides sending them again.
 enum class Losses { none, own, any };
 
+/// Whom a rank sends to in a phase of its rounds, and whom it hears, where a method does not go by
+/// the graph.
+struct RoundPartners {
+  struct Pair {
+    int to = 0, from = 0;  // places among all live ranks; the rank's own: nobody
+  };
+
+  /// Pure. `place` is the rank's, of two at least.
+  Pair (*of)(const RuleSettings&, int place, int ranks, uint64_t seed, uint64_t phase) = nullptr;
+  /// How many phases another rank may be behind one that waits for its sender in each.
+  int (*most_behind)(const RuleSettings&, int ranks) = nullptr;
+  bool has_reference = false;  // takes settings.reference_schedule
+
+  explicit operator bool() const { return of != nullptr; }
+};
+
 struct Method {
   const char* name;
   Pattern pattern;
   std::unique_ptr<Rule> (*make)(const RuleContext&);
   bool accelerated = false;       // uses eta and alpha~ of the graph
   bool waits = true;              // rounds: for every message; false: goes on with the last
-  bool one_peer = false;          // rounds: with one peer at a time, by the exponential schedule
+  RoundPartners partners = {};    // rounds: with these; none: with the neighbours in the graph
+  bool sends_mass = false;        // rounds: what is under way is missing in the sum
   bool relays = false;            // rounds: along the edges of one or two trees
   bool gossips = false;           // rounds: by the gossip matrix; takes gamma and weights
   double eigenvalues_above = -1;  // of the gossip matrix
   Losses losses = Losses::none;
-  bool local_steps = false;  // takes settings.local_steps
   // One of the caller's own: all that its rules do to vectors are passes of the Execution they get.
   bool on_devices = false;
   bool any_optimizer = true;  // false: SGD, with a momentum of its own
   Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
   const char *sentence = "", *paper = "", *equation = "";                      // for people
+  const char* with_inner_steps = "";  // what it is then in the literature
 
   /// Its ranks talk to their neighbours; else to everybody, or by a schedule of their own.
-  bool goes_by_graph() const { return pattern != Pattern::collective && !one_peer; }
+  bool goes_by_graph() const { return pattern != Pattern::collective && !partners; }
 };
 
 /// Adds a method of the caller's own to those that settings may name. Its texts are literals: they

@@ -36,10 +36,10 @@ void Optimizer::reset(const Execution& execution) {
   steps_ = 0;
 }
 
-void Optimizer::name(RuleState& state, Follows follows) {
-  if (first_) state.add(second_ ? "first moment" : "momentum", first_, follows);
-  if (second_) state.add("second moment", second_, follows);
-  state.add("optimizer steps", steps_, follows);
+void Optimizer::name(RuleState& state, Follows follows, const std::string& prefix) {
+  if (first_) state.add(prefix + (second_ ? "first moment" : "momentum"), first_, follows);
+  if (second_) state.add(prefix + "second moment", second_, follows);
+  state.add(prefix + "optimizer steps", steps_, follows);
 }
 
 void Optimizer::step(const Execution& execution, double attraction, double lr, ConstVec g, Vec x,

@@ -8,6 +8,7 @@
 //
 // Its buffers are the rank's own and are never averaged.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "actors/algorithms/rule_settings.hpp"
@@ -28,7 +29,7 @@ class Optimizer {
   void reset(const Execution&);
 
   /// Names its buffers and its count of steps; how many buffers these are.
-  void name(RuleState&, Follows);
+  void name(RuleState&, Follows, const std::string& prefix = "");
   static int vector_count(const OptimizerSettings& s) {
     return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
   }

@@ -1,20 +1,88 @@
 #include "actors/algorithms/pair_rule.hpp"
 
+#include <algorithm>
+
 #include "actors/algorithms/edge_factors.hpp"
+#include "actors/algorithms/random_part.hpp"
+#include "kernels/base/spec.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
+
+/// Random parts that both ends of an exchange draw alike.
+class PairParts {
+ public:
+  explicit PairParts(const RuleContext& c)
+      : execution_(c.execution),
+        rank_(c.rank),
+        part_(c),
+        sent_(execution_, c.layout.size(), c.layout.dtype()),
+        received_(execution_, c.layout.size(), c.layout.dtype()) {}
+
+  size_t bytes() const { return part_.size() * size_of(sent_.dtype()); }
+
+  void write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde, Payload& out) {
+    extrapolate(execution_, c, x, x_tilde, sent_);
+    part_.take(number_of(key), sent_, out.writable(sent_.dtype(), part_.size()));
+  }
+
+  bool jump(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,
+            double alpha, double alpha_tilde, Vec x, Vec x_tilde) {
+    for (const Payload* payload : {&sent, &received})
+      if (payload->dtype != sent_.dtype() || payload->count != part_.size()) return false;
+    spread(key, sent, sent_);
+    spread(key, received, received_);
+    mix_and_jump(execution_, c, alpha, alpha_tilde, sent_, received_, x, x_tilde);
+    return true;
+  }
+
+ private:
+  uint64_t number_of(const ExchangeKey& key) const {
+    const bool is_lower = rank_ < key.peer;
+    const uint32_t lower = is_lower ? key.incarnation : key.peer_incarnation;
+    const uint32_t higher = is_lower ? key.peer_incarnation : key.incarnation;
+    uint64_t number = folded(0, static_cast<uint64_t>(std::min(rank_, key.peer)));
+    number = folded(number, static_cast<uint64_t>(std::max(rank_, key.peer)));
+    number = folded(number, uint64_t{lower} << 32 | higher);
+    return folded(number, key.number);
+  }
+
+  void spread(const ExchangeKey& key, const Payload& part, Vec whole) {
+    fill(execution_, 0, whole);
+    part_.add(number_of(key), 1, part.vec(), whole);
+  }
+
+  Execution execution_;
+  int rank_;
+  RandomPart part_;
+  Buffer sent_, received_;
+};
+
+/// One of the two.
+struct PairRule::Lossy {
+  std::unique_ptr<PairFactors> factors;
+  std::unique_ptr<PairParts> parts;
+};
 
 PairRule::PairRule(const RuleContext& context)
     : PairwiseRule(context.execution),
       optimizer_(execution_, context.layout, context.settings.optimizer),
       x_(execution_, context.layout.size(), context.layout.dtype()),
       sent_as_(context.settings.wire == Wire::bf16 ? DType::bf16 : x_.dtype()) {
-  if (!context.settings.compress.empty()) factors_ = std::make_unique<PairFactors>(context);
+  const std::string& compress = context.settings.compress;
+  if (!compress.empty()) lossy_ = std::make_unique<Lossy>();
+  if (Spec(compress).name == "random") {
+    lossy_->parts = std::make_unique<PairParts>(context);
+  } else if (!compress.empty()) {
+    lossy_->factors = std::make_unique<PairFactors>(context);
+  }
   scale(execution_, 1, context.x, x_);
 }
 
 PairRule::PairRule(PairRule&&) noexcept = default;
 PairRule::~PairRule() = default;
+
+PairFactors* PairRule::factors() const { return lossy_ ? lossy_->factors.get() : nullptr; }
 
 void PairRule::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
@@ -25,30 +93,36 @@ RuleState PairRule::state(double) {
   RuleState state;
   state.add("x", x_, Follows::model);
   optimizer_.name(state, Follows::model);
-  if (factors_) factors_->name(state);
+  if (factors() != nullptr) factors()->name(state);
   return state;
 }
 
 void PairRule::meet(const ExchangeKey& key) {
-  if (factors_) factors_->meet(key);
+  if (factors() != nullptr) factors()->meet(key);
 }
 
 void PairRule::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum); }
 
 size_t PairRule::snapshot_bytes() const {
-  return factors_ ? factors_->bytes() : x_.size() * size_of(sent_as_);
+  if (!lossy_) return x_.size() * size_of(sent_as_);
+  return lossy_->parts ? lossy_->parts->bytes() : lossy_->factors->bytes();
 }
 
-RuleCounts PairRule::counts() const { return {.reseeded = factors_ ? factors_->reseeded() : 0}; }
+RuleCounts PairRule::counts() const {
+  return {.reseeded = factors() != nullptr ? factors()->reseeded() : 0};
+}
 
 void PairRule::write(const ExchangeKey& key, double c, ConstVec x_tilde, Payload& out) {
-  if (factors_) return factors_->write(key, c, x_, x_tilde, out);
-  extrapolate(execution_, c, x_, x_tilde, out.writable(sent_as_, x_.size()));
+  if (!lossy_) return extrapolate(execution_, c, x_, x_tilde, out.writable(sent_as_, x_.size()));
+  if (lossy_->parts) return lossy_->parts->write(key, c, x_, x_tilde, out);
+  lossy_->factors->write(key, c, x_, x_tilde, out);
 }
 
 bool PairRule::apply(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,
                      double alpha, double alpha_tilde, Vec x_tilde) {
-  if (factors_) return factors_->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
+  if (lossy_ && lossy_->parts)
+    return lossy_->parts->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
+  if (lossy_) return lossy_->factors->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
   mix_and_jump(execution_, c, alpha, alpha_tilde, sent.vec(), received.vec(), x_, x_tilde);
   return true;
 }

@@ -6,9 +6,11 @@
 //   low-rank factors  compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of
 //                     edge_factors.hpp, and m the low-rank difference that both ends get from the
 //                     two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
+//   a random part     compress=random:P: m is the difference there, and 0 elsewhere; the places are
+//                     drawn from (seed, edge, exchange), the same at both ends (random_part.hpp)
 //
 // Both ends get the same m, with opposite signs, from the same two messages. Memory: x, the
-// optimizer's; with factors those, and one more x where the rule has a twin.
+// optimizer's; with factors those, and one more x where the rule has a twin; with parts two more x.
 #pragma once
 #include <memory>
 
@@ -20,7 +22,8 @@ class PairFactors;
 
 class PairRule : public PairwiseRule {
  public:
-  /// REQUIRES: settings.compress is empty or a spec that parses (edge_factors.hpp).
+  /// REQUIRES: settings.compress is empty or a spec that parses (edge_factors.hpp,
+  /// random_part.hpp).
   explicit PairRule(const RuleContext&);
   PairRule(PairRule&&) noexcept;
   ~PairRule() override;
@@ -45,8 +48,11 @@ class PairRule : public PairwiseRule {
   Buffer x_;
 
  private:
-  DType sent_as_;                         // whole models
-  std::unique_ptr<PairFactors> factors_;  // null: whole models
+  DType sent_as_;  // whole models
+  struct Lossy;
+  PairFactors* factors() const;
+
+  std::unique_ptr<Lossy> lossy_;  // null: whole models
 };
 
 }  // namespace grapevine

@@ -69,7 +69,7 @@ Status check_no_weights(const Method& method, double gamma, const std::string& w
 }
 
 Status check_schedule(const Method& method, const Topology& graph) {
-  if (!method.one_peer)
+  if (!method.partners.has_reference)
     return user_error(fmt::format(
         "method {} has no schedule of peers, accepted: reference-schedule with method sgp",
         method.name));
@@ -96,9 +96,6 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
         "wire is bf16, method {} accepts: full; bf16 goes with methods of pairs (a2cid2, ad_psgd), "
         "without compress",
         method.name));
-  if (settings.local_steps == 0 || (settings.local_steps > 1 && !method.local_steps))
-    return user_error(fmt::format("local steps are {}, method {} accepts: {}", settings.local_steps,
-                                  method.name, method.local_steps ? "1 or more" : "1"));
   if (method.relays) {
     if (Status fits = check_trees(graph); !fits) return fits;
   }

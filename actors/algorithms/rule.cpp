@@ -4,9 +4,9 @@
 
 namespace grapevine {
 
-// By on_gradient, with g = base - front, which lies where front did: 8 words beside the gradient's.
+// g lies where front did: 8 words beside the gradient's.
 // On a device nobody knows at once whether all is finite, and the steps go through a vector more.
-void Rule::take(double now, Vec front, Vec base, Vec finite) {
+void Rule::take_as_gradient(double now, double lr, Vec front, Vec base, Vec finite) {
   if (execution_.device == nullptr && all_finite(execution_, front)) {
     fill(execution_, 1, finite);
     combine(execution_, {{{1, base}, {-1, front}}}, front);
@@ -15,7 +15,7 @@ void Rule::take(double now, Vec front, Vec base, Vec finite) {
     mix_and_take(execution_, 0, front, base, moved, {}, finite);
     scale(execution_, -1, moved, front);
   }
-  on_gradient(now, 1, front, {});
+  on_gradient(now, lr, front, {});
   read(now, front);
   scale(execution_, 1, front, base);
 }

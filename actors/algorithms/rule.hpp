@@ -57,13 +57,6 @@ class Rule {
   /// Makes what it keeps for an edge, as the first exchange of these two ends would. Pairwise.
   virtual void meet(const ExchangeKey&) {}
 
-  /// Rounds: whether the step that follows `gradients` others is one that the ranks take together;
-  /// else it is this rank's alone, and no message belongs to it.
-  virtual bool communicates(uint64_t gradients) const {
-    static_cast<void>(gradients);
-    return true;
-  }
-
   /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
@@ -72,7 +65,12 @@ class Rule {
   /// passes, and become x; in rounds, x after the local part, so the caller reads it again when the
   /// round is over. `finite`, one fp64 number there, becomes 1 where all of front was finite, else
   /// 0: elsewhere nothing was done.
-  virtual void take(double now, Vec front, Vec base, Vec finite);
+  virtual void take(double now, Vec front, Vec base, Vec finite) {
+    take_as_gradient(now, 1, front, base, finite);
+  }
+
+  /// The same as a gradient, base - front, of which the rule's optimizer makes its step.
+  void take_as_gradient(double now, double lr, Vec front, Vec base, Vec finite);
 
   /// The sum of what gossip conserves (x + x~, or x) over this rank, added to fp64 `sum`.
   virtual void add_conserved(double now, Vec sum) = 0;

@@ -40,10 +40,19 @@ struct RuleSettings {
   std::string compress;  // a compressor with its arguments; empty: the method's
                          // own, or none
   Wire wire = Wire::full;
-  double gamma = 1;          // consensus step size
-  bool relay_lr = true;      // scale the learning rate by 1 + the mean relay delay
-  uint64_t local_steps = 1;  // of each rank alone, the last of them then taken together (d_psgd)
+  double gamma = 1;                 // consensus step size
+  bool relay_lr = true;             // scale the learning rate by 1 + the mean relay delay
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
+};
+
+/// What a rank hands to its rule as gradients: what so many steps of an optimizer of its own have
+/// done (actors/state/local_steps.hpp). The rule's optimizer is the outer one then.
+struct InnerSteps {
+  uint64_t count = 1;
+  double outer_lr = 0;  // of the rule's steps; 0: none are handed over, the rule has the gradients
+  OptimizerSettings optimizer;  // the inner one
+
+  explicit operator bool() const { return outer_lr > 0; }
 };
 
 inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {

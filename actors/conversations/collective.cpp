@@ -102,7 +102,7 @@ void Collective::begin(double now, Effects& out) {
   untaken_ = 1;
   again_.clear();
   take(0, out);
-  wait(now, options_.patience_s, out);
+  wait(now, patience(), out);
   advance(now, out);
 }
 
@@ -146,7 +146,7 @@ void Collective::advance(double now, Effects& out) {
       }
     }
     arrived_.erase(found);
-    wait(now, options_.patience_s, out);
+    wait(now, patience(), out);
   }
   if (running_ && untaken_ == 0) finish(now, n_, out);  // what was not taken must not change
 }
@@ -205,6 +205,12 @@ void Collective::frame(double now, const FrameHeader& m, const Payload& payload,
   advance(now, out);
 }
 
+void Collective::drain(double now, Effects& out) {
+  draining_ = true;
+  const bool waits = running_ && next_part_ < parts();
+  if (waits && patience() < options_.patience_s) wait(now, patience(), out);
+}
+
 void Collective::wait(double now, double patience_s, Effects& out) {
   patience_s_ = patience_s;
   out.arms.push_back({kRoundLate, now + patience_s});
@@ -218,8 +224,8 @@ void Collective::timer(double now, int id, Effects& out) {
   }
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
-  if (patience_s_ > options_.patience_s) out.suspects.push_back(left_);
-  wait(now, std::min(2 * patience_s_, kSlowestAsk * options_.patience_s), out);
+  if (patience_s_ > patience()) out.suspects.push_back(left_);
+  wait(now, std::min(2 * patience_s_, kSlowestAsk * patience()), out);
 }
 
 std::vector<EdgeCount> Collective::edge_counts() const {

@@ -19,6 +19,7 @@
 // round and others not. The latter stay one gradient behind. A rank that has done its share answers
 // `gone` to further requests, and a rank that receives `gone` takes no step either.
 #pragma once
+#include <algorithm>
 #include <map>
 
 #include "actors/conversations/conversation.hpp"
@@ -29,8 +30,10 @@ struct CollectiveOptions {
   int rank = 0;
   size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
-  int vectors = 1;           // of the rule
-  double patience_s = 1e-2;  // ask for a part that is this late, then less and less often
+  int vectors = 1;                    // of the rule
+  double patience_s = 1e-2;           // ask for a part that is this late, then less and less often
+  double patience_at_end_s = kNever;  // the same of a drain, if it is less: nobody computes
+  bool finishes = false;              // a drain waits for the end of a round that has begun
 };
 
 class Collective final : public Conversation {
@@ -47,9 +50,9 @@ class Collective final : public Conversation {
   }
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, uint32_t, Effects&) override {}
-  void drain(double, Effects&) override { draining_ = true; }
+  void drain(double now, Effects&) override;
   void leave(double, Effects&) override {}
-  bool quiet() const override { return true; }
+  bool quiet() const override { return !options_.finishes || !gradient_in_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 
@@ -71,6 +74,10 @@ class Collective final : public Conversation {
   void begin(double now, Effects&);
   void advance(double now, Effects&);
   void finish(double now, int contributions, Effects&);
+  double patience() const {
+    return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
+                     : options_.patience_s;
+  }
   void wait(double now, double patience_s, Effects&);
 
   CollectiveOptions options_;

@@ -22,7 +22,7 @@ void Rounds::view(double now, const View& view, Effects& out) {
   view_ = view;
   if (!new_epoch) return;
   peers_.clear();
-  for (const EdgeView& e : options_.one_peer ? view.ring : view.edges) {
+  for (const EdgeView& e : options_.partners ? view.ring : view.edges) {
     if (e.peer == options_.rank) place_ = peers_.size();
     peers_.push_back({.rank = e.peer, .incarnation = e.peer_incarnation});
   }
@@ -46,29 +46,22 @@ Rounds::Peer* Rounds::find(int rank) {
   return nullptr;
 }
 
-OnePeer Rounds::one_peer() const {
-  const auto phases = static_cast<uint64_t>(options_.phases);
-  return grapevine::one_peer(static_cast<int>(place_), static_cast<int>(peers_.size()),
-                             static_cast<int64_t>(number_ / phases),
-                             static_cast<int>(number_ % phases), options_.phases,
-                             options_.schedule);
-}
-
 // The phases before this one that may still be asked for. Each neighbour has sent its message of
 // the phase before, and so has combined what came before that.
 uint64_t Rounds::kept() const {
-  if (!options_.one_peer) return 1;
+  if (!options_.partners) return 1;
   const int ranks = std::max(2, static_cast<int>(peers_.size()));
-  return static_cast<uint64_t>(most_behind(ranks, options_.schedule));
+  return static_cast<uint64_t>(options_.most_behind(ranks));
 }
 
 void Rounds::choose_peers() {
-  if (options_.one_peer) {
+  if (options_.partners) {
     receivers_.clear(), senders_.clear();
     if (peers_.size() < 2) return;
-    const OnePeer peer = one_peer();
-    receivers_.push_back(static_cast<size_t>(peer.to));
-    senders_.push_back(static_cast<size_t>(peer.from));
+    const int place = static_cast<int>(place_);
+    const OnePeer peer = options_.partners(place, static_cast<int>(peers_.size()), number_);
+    if (peer.to != place) receivers_.push_back(static_cast<size_t>(peer.to));
+    if (peer.from != place) senders_.push_back(static_cast<size_t>(peer.from));
   } else if (receivers_.size() != peers_.size()) {
     receivers_.resize(peers_.size());
     std::iota(receivers_.begin(), receivers_.end(), size_t{0});
@@ -149,7 +142,7 @@ void Rounds::advance(double now, Effects& out) {
     Peer& peer = peers_[senders_[k]];
     const auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
                                     [&](const Arrived& a) { return a.number == number_; });
-    if (found == peer.arrived.end()) return wait(now, options_.patience_s, out);
+    if (found == peer.arrived.end()) return wait(now, patience(), out);
     incoming[k] = *found;
   }
   for (const size_t k : senders_) {
@@ -186,6 +179,26 @@ void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
   if (phase_ > 0) return;
   active_ = false;
   ++counts_.applied;
+  excuse(out);
+}
+
+void Rounds::drain(double now, Effects& out) {
+  draining_ = true;
+  excuse(out);
+  if (active_ && sent_now_ && patience() < options_.patience_s) wait(now, patience(), out);
+}
+
+// Of the next step, which this rank does not begin: both ends do without each other's message.
+void Rounds::excuse(Effects& out) {
+  const bool excuses = options_.finishes && options_.waits && !options_.partners;
+  if (!excuses || !draining_ || active_) return;
+  for (Peer& peer : peers_) {
+    for (Arrived& arrived : peer.arrived) {
+      if (!arrived.payload) continue;
+      send(peer, FrameKind::decline, arrived.number, out, DeclineReason::gone);
+      arrived.payload = {};
+    }
+  }
 }
 
 void Rounds::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
@@ -221,6 +234,7 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   if (m.number > number_ + kPhasesAhead) return void(++counts_.protocol_errors);
   counts_.lost += !payload;
   peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
+  excuse(out);
   advance(now, out);
 }
 
@@ -253,9 +267,9 @@ void Rounds::timer(double now, int id, Effects& out) {
                                    [&](const Arrived& a) { return a.number == number_; });
     if (there) continue;
     send(peer, FrameKind::ask, number_, out);
-    if (patience_s_ > options_.patience_s) out.suspects.push_back(peer.rank);
+    if (patience_s_ > patience()) out.suspects.push_back(peer.rank);
   }
-  wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
+  wait(now, std::min(2 * patience_s_, kPatienceMost * patience()), out);
 }
 
 void Rounds::judged(int peer, Guard::Verdict verdict) {

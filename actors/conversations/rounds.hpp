@@ -8,18 +8,17 @@
 // those of a newer one wait for its view.
 //
 //   waits        A rank asks for a message that does not arrive. Its sender sends it again, or, if
-//                the
-//   method continues without lost messages, answers that it is gone. If no buffer is free
-//                for the messages of a phase, the phase is written again a little later.
+//                the method continues without lost messages, answers that it is gone. If no buffer
+//                is free for the messages of a phase, the phase is written again a little later.
 //   not waits    A rank combines at once the newest message of each neighbour that has arrived
-//                since
-//                its last step, and then sends. No rank waits, and a lost message is replaced by a
-//                later one.
+//                since its last step, and then sends. No rank waits, and a lost message is replaced
+//                by a later one.
 //
-// Messages go along the edges of the graph, or, with one peer at a time, by the exponential
-// schedule on all live ranks (topologies/schedule.hpp). Cost per rank and phase: one frame to each
-// receiver.
+// Messages go along the edges of the graph or, one at a time, to the method's partners among all
+// live ranks (algorithms/method_registry.hpp). Cost per rank and phase: one frame to each receiver.
 #pragma once
+#include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "actors/conversations/conversation.hpp"
@@ -31,10 +30,16 @@ struct RoundsOptions {
   int rank = 0;
   int phases = 1;  // of a step
   bool waits = true;
-  bool resends = true;    // false: a lost message is gone
-  bool one_peer = false;  // by the exponential schedule
-  PeerSchedule schedule = PeerSchedule::paper;
+  bool resends = true;  // false: a lost message is gone
+  // Whom it sends to in a phase and whom it hears, by places among all live ranks, its own: nobody;
+  // empty: its neighbours. And how many phases another rank may be behind this one.
+  std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
+  std::function<int(int ranks)> most_behind = {};
   double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
+  double patience_at_end_s = kNever;  // the same of a drain, if it is less: nobody computes
+  // A drain waits for the end of a step that has begun; and among neighbours, whoever is in a later
+  // one than this rank is told at once that it takes no part.
+  bool finishes = false;
 };
 
 class Rounds final : public Conversation {
@@ -49,10 +54,9 @@ class Rounds final : public Conversation {
   void judged(int peer, Guard::Verdict) override;
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, uint32_t, Effects&) override {}  // a new epoch follows
-  void drain(double, Effects&) override { draining_ = true; }
+  void drain(double, Effects&) override;
   void leave(double, Effects&) override {}
-  /// Mass is under way in a step of one-peer methods; others may stop anywhere.
-  bool quiet() const override { return !options_.one_peer || !active_; }
+  bool quiet() const override { return !options_.finishes || !active_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 
@@ -85,24 +89,28 @@ class Rounds final : public Conversation {
   Peer* find(int rank);
   void ask_anew(Effects&);
   uint64_t kept() const;
-  OnePeer one_peer() const;
   void choose_peers();
   void send_message(const Peer&, uint64_t number, const Payload&, const Limits&, Effects&);
   void send(const Peer&, FrameKind, uint64_t number, Effects&, DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
   void answer(Peer&, const FrameHeader&, Effects&);
+  void excuse(Effects&);
   void step_at_once(double now, Messages, Effects&);
   void send_out(Messages&, Effects&);
   void advance(double now, Effects&);
   void use(double now, Peer&);
   void combine(std::vector<Arrived> incoming, Effects&);
   static void put(Arrived, Apply&);
+  double patience() const {
+    return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
+                     : options_.patience_s;
+  }
   void wait(double now, double patience_s, Effects&);
 
   RoundsOptions options_;
   View view_;
-  std::vector<Peer> peers_;                  // neighbours; one_peer: all live ranks in order
-  size_t place_ = 0;                         // one_peer: ours
+  std::vector<Peer> peers_;                  // neighbours; with partners: all live ranks in order
+  size_t place_ = 0;                         // with partners: ours
   std::vector<size_t> receivers_, senders_;  // of the phase in progress: indices of peers
   uint64_t number_ = 0;                      // of the phase in progress, or the next
   int phase_ = 0;                            // of the step

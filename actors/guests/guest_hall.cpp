@@ -56,6 +56,11 @@ uint64_t GuestHall::gradients() const {
   return options_.gradients > 0 ? options_.gradients : gradients_;
 }
 
+GuestLayout::Outer GuestHall::outer() const {
+  const std::lock_guard lock(mutex_);
+  return layout_ ? layout_->outer : GuestLayout::Outer{};
+}
+
 void GuestHall::begin(Run run) {
   const std::lock_guard lock(mutex_);
   run_ = std::move(run);

@@ -85,6 +85,9 @@ class GuestHall {
   /// The gradients of the run, as given at the start or by the first script; 0: neither.
   uint64_t gradients() const;
 
+  /// Of all scripts, once there is an objective.
+  GuestLayout::Outer outer() const;
+
   void begin(Run);
   void on_epoch(const EpochInfo&);
   /// No more steps are taken at this place: the other ranks take the rest of its share.

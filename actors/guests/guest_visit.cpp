@@ -36,6 +36,10 @@ std::string shown(const GuestLayout::Tensor& tensor) {
   return fmt::format("{} [{}]", tensor.name, fmt::join(tensor.shape, ", "));
 }
 
+std::string shown(const GuestLayout::Outer& outer) {
+  return outer.lr > 0 ? fmt::format("outer=({}, {})", outer.lr, outer.momentum) : "no outer=";
+}
+
 /// Where two lists first differ, in words; empty: nowhere.
 std::string difference(const std::vector<GuestLayout::Tensor>& ours,
                        const std::vector<GuestLayout::Tensor>& theirs) {
@@ -251,6 +255,8 @@ std::string GuestVisit::misfit(const GuestLayout& layout) const {
   if (!layout.run.empty() && layout.run != hall_.options_.run)
     return fmt::format("this node is of run \"{}\", not of \"{}\"", hall_.options_.run, layout.run);
   if (!hall_.layout_) return {};
+  if (!(layout.outer == hall_.layout_->outer))
+    return fmt::format("{}; this run has {}", shown(layout.outer), shown(hall_.layout_->outer));
   std::string other = difference(hall_.layout_->trained, layout.trained);
   if (other.empty()) other = difference(hall_.layout_->aside, layout.aside);
   if (other.empty()) other = difference(hall_.layout_->aside64, layout.aside64);

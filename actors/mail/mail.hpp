@@ -50,6 +50,7 @@ struct Gradient {
   double lr = 0;
   Lease g;  // empty: none, the rank takes part in a round that others wait for
   bool wants_copy = true;
+  bool is_last = false;  // of the rank: what its local steps have done is handed over as it is
 };
 struct TakeStep {
   int rank = 0;

@@ -77,7 +77,9 @@ struct CopyState {
 };                     // answered by a RankStatePtr; null: no such rank
 struct RecordRank {
   int rank = 0;
-};  // answered by a RankRecordPtr; null: no such rank
+};                   // answered by a RankRecordPtr; null: no such rank
+struct HandIn {};    // the run ends: what ranks have done alone becomes steps of their rules
+struct HandedIn {};  // answers it, and whoever holds a conversation has been told before
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };

@@ -25,6 +25,8 @@ struct DeviceLost;
 struct DeviceTask;
 struct EdgeRate;
 struct Frame;
+struct HandedIn;
+struct HandIn;
 struct Messages;
 struct NodeReport;
 struct OwnWork;
@@ -71,13 +73,12 @@ using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Take
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Order>, Answers<Report, WorkerReport>>;
 
-using StateActor =
-    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
-                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>,
-                     Answers<CopyState, Ptr<RankState>>, Answers<RecordRank, Ptr<RankRecord>>,
-                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
-                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
+using StateActor = caf::typed_actor<
+    Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<TakeStep>,
+    Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Arrived>, Takes<DeviceLost>,
+    Takes<DeviceTask>, Takes<Tick>, Answers<HandIn, HandedIn>, Answers<CopyState, Ptr<RankState>>,
+    Answers<RecordRank, Ptr<RankRecord>>, Answers<Sample, SampleReply>,
+    Answers<ReadRank, RankParameters>, Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
                                               Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
@@ -131,6 +132,8 @@ GV_LOCAL_MESSAGE(Detach)
 GV_LOCAL_MESSAGE(Arrived)
 GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(DeviceTask)
+GV_LOCAL_MESSAGE(HandIn)
+GV_LOCAL_MESSAGE(HandedIn)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(CopyState)
 GV_LOCAL_MESSAGE(Ptr<grapevine::RankState>)

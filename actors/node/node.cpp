@@ -36,10 +36,15 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
 CommunicatorActor Node::spawn_communicator(int rank) {
   auto actor = system().spawn<Communicator>(
       rank, state_of(rank), communicating_,
-      make_conversation(
-          {rank, *deps_.settings, deps_.rule, deps_.objective->layout(), deps_.gradient_s}));
+      make_conversation({rank, *deps_.settings, deps_.rule, deps_.objective->layout(),
+                         deps_.vectors, step_s(deps_.gradient_s)}));
   deps_.mailboxes->set(rank, actor);
   return actor;
+}
+
+// Between two steps that a rank hands to its rule.
+double Node::step_s(double gradient_s) const {
+  return gradient_s * static_cast<double>(deps_.settings->inner_steps);
 }
 
 WorkerActor Node::spawn_worker(int rank) {
@@ -100,7 +105,7 @@ void Node::found(const Begin& given) {
   if (s.clock != Clock::wall || s.alarm_s <= 0) return;
   const Method& method = method_named(s.method);
   watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
-                                 .exchange_s = deps_.gradient_s / s.rate,
+                                 .exchange_s = step_s(deps_.gradient_s) / s.rate,
                                  .paced = s.pacing == Pacing::poisson,
                                  .waits = method.pattern != Pattern::pairwise && method.waits});
   measure();
@@ -237,13 +242,29 @@ void Node::finish() {
   for (const Rank& actors : ranks_)
     if (actors.alive && actors.worker) workers.push_back(actors.worker);
   ask_all(workers, outcome_.workers, [this] {
-    for (const Rank& actors : ranks_) {
-      if (!actors.alive) continue;
-      if (actors.worker) send(actors.worker, Order::drain);
-      send(actors.communicator, Order::drain);
-    }
-    await_quiet();
+    for (const Rank& actors : ranks_)
+      if (actors.alive && actors.worker) send(actors.worker, Order::drain);
+    hand_in();
   });
+}
+
+// What ranks have done alone is in their rules, and in rounds on its way, before nothing new may
+// begin.
+void Node::hand_in() {
+  const auto drain = [this] {
+    for (const Rank& actors : ranks_)
+      if (actors.alive) send(actors.communicator, Order::drain);
+    await_quiet();
+  };
+  if (deps_.settings->inner_steps == 1) return drain();
+  const auto awaited = std::make_shared<size_t>(deps_.states.size());
+  const auto one_less = [awaited, drain] {
+    if (--*awaited == 0) drain();
+  };
+  for (const StateActor& state : deps_.states) {
+    request(state, caf::infinite, HandIn{})
+        .then([one_less](HandedIn) { one_less(); }, [one_less](const caf::error&) { one_less(); });
+  }
 }
 
 void Node::await_quiet() {
@@ -260,9 +281,9 @@ void Node::await_quiet() {
     if (std::exchange(applied_, applied) != applied) polls_ = 0;  // it gets on
     if (outcome_.quiet || ++polls_ >= kPolls) return collect();
     const Settings& s = *deps_.settings;
-    const double wait = s.clock == Clock::wall
-                            ? kPollWall_s
-                            : std::max(0.01 * s.gradient_s, s.link.latency_s + s.link.transfer_s);
+    const double wait = s.clock == Clock::wall ? kPollWall_s
+                                               : std::max(0.01 * step_s(s.gradient_s),
+                                                          s.link.latency_s + s.link.transfer_s);
     const double at = deps_.clock.now() + wait;
     scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(at), Tick{kPollQuiet});
   });

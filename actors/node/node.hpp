@@ -28,6 +28,7 @@ struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   RuleSettings rule;  // of the ranks
+  int vectors = 1;    // that a rule of theirs names
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
@@ -66,6 +67,7 @@ class Node final : public NodeActor::base {
   const StateActor& state_of(int rank) const {
     return deps_.states[static_cast<size_t>(rank) % deps_.states.size()];
   }
+  double step_s(double gradient_s) const;
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
   void begin(const Begin&);  // the second time: under other numbers
@@ -83,6 +85,7 @@ class Node final : public NodeActor::base {
   void worker_lost(int rank, const caf::error& reason);
   void check_finished();
   void finish();
+  void hand_in();
   void await_quiet();
   void report(std::function<void(NodeReport&)> then);
   void measure();

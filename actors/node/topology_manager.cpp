@@ -13,12 +13,12 @@ namespace grapevine {
 namespace {
 
 constexpr double kEdgePrior = 10;  // exchanges that the wanted rate weighs as
-constexpr double kGradientPrior = 2;
+constexpr double kStepPrior = 2;
 constexpr double kMoved = 0.1;       // of a rate, before constants are solved for again
 constexpr double kToldMoved = 0.04;  // of one that all nodes go by: any change that is told
 constexpr double kFarOff = 100;      // times the wanted rate, either way: no rate is taken for more
-constexpr double kEdgeWindow = 200;  // gradient times after which half of a window is forgotten
-constexpr double kGradientWindow = 30;
+constexpr double kEdgeWindow = 200;  // times of a step after which half of a window is forgotten
+constexpr double kStepWindow = 30;
 // On the wall clock; virtual time is cheap, and so may be a hundred thousand ranks in it.
 constexpr double kLeastRenewal_s = 0.1, kMostRenewal_s = 2;
 constexpr size_t kAskedAtOnce = 256;  // ranks and workers, for what they have counted
@@ -36,7 +36,7 @@ TopologyManager::TopologyManager(caf::actor_config& config, ManagerDependencies 
     : TopologyManagerActor::base(config),
       deps_(std::move(deps)),
       spec_(deps_.settings->topology),
-      gradient_s_(deps_.gradient_s) {}
+      step_s_(deps_.step_s) {}
 
 TopologyManager::Member& TopologyManager::member_of(Members& members, int rank) {
   const auto earlier = [](const auto& m, int r) { return m.first < r; };
@@ -72,7 +72,7 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
   }
   graph_ = graph_of(spec_, static_cast<int>(ranks_.size()), deps_.settings->rate);
   colours_ = edge_colouring(graph_);
-  wanted_ = wanted_rates(graph_, deps_.settings->rate, gradient_rates());
+  wanted_ = wanted_rates(graph_, deps_.settings->rate, step_rates());
   weigh();
   for (auto& [edge, measured] : edges_)
     measured.count = measured.time_s = 0;
@@ -125,7 +125,7 @@ void TopologyManager::on_ranks_here(const std::vector<RankActors>& here) {
   if (std::any_of(members_.begin(), members_.end(), unseen)) begin_epoch(epoch_);
   if (!measures() || std::exchange(renewing_, true)) return;
   scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
-                 deps_.clock.instant(deps_.clock.now() + 2 * gradient_s_), Renew{});
+                 deps_.clock.instant(deps_.clock.now() + 2 * step_s_), Renew{});
 }
 
 // What the round methods go by. Weights that do not fit the live ranks give way to Metropolis'.
@@ -270,13 +270,12 @@ double TopologyManager::Measured::rate(double expected, double prior) const {
   return (count + prior) / (time_s + prior / expected);
 }
 
-std::vector<double> TopologyManager::gradient_rates() const {
+std::vector<double> TopologyManager::step_rates() const {
   std::vector<double> rates;
   for (const int rank : ranks_) {
-    const auto found = gradients_.find(rank);
-    const double expected = 1 / gradient_s_;
-    rates.push_back(found == gradients_.end() ? expected
-                                              : found->second.rate(expected, kGradientPrior));
+    const auto found = steps_.find(rank);
+    const double expected = 1 / step_s_;
+    rates.push_back(found == steps_.end() ? expected : found->second.rate(expected, kStepPrior));
   }
   return rates;
 }
@@ -367,7 +366,7 @@ void TopologyManager::ask_some() {
                 // Of two ranks that are both here the lower one counts.
                 if (report.rank > e.peer && member_of(e.peer).communicator) continue;
                 edges_[std::minmax(report.rank, e.peer)].add(
-                    e.applied, elapsed_s_, kEdgeWindow * gradient_s_ / deps_.settings->rate);
+                    e.applied, elapsed_s_, kEdgeWindow * step_s_ / deps_.settings->rate);
               }
               on_reports();
             },
@@ -378,9 +377,10 @@ void TopologyManager::ask_some() {
         .then(
             [this, rank = next.rank](const WorkerReport& report) {
               if (report.has_begun && !report.stands)
-                gradients_[rank].add(
-                    report.gradients - std::min(report.gradients, report.resumed_at), elapsed_s_,
-                    kGradientWindow * gradient_s_);
+                steps_[rank].add(
+                    (report.gradients - std::min(report.gradients, report.resumed_at)) /
+                        deps_.settings->inner_steps,
+                    elapsed_s_, kStepWindow * step_s_);
               on_reports();
             },
             [this](const caf::error&) { on_reports(); });
@@ -391,8 +391,8 @@ void TopologyManager::on_reports() {
   if (--awaited_reports_ == 0) ask_some();
   if (awaited_reports_ > 0) return;
   if (graph_.ranks() < 2) return wait_to_renew();  // since it was asked
-  const std::vector<double> g = gradient_rates();
-  gradient_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
+  const std::vector<double> g = step_rates();
+  step_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
   const std::vector<double> wanted = wanted_rates(graph_, deps_.settings->rate, g);
   const bool wants_change = moved(wanted, wanted_, kMoved);
   if (wants_change) wanted_ = wanted;
@@ -407,8 +407,7 @@ void TopologyManager::wait_to_renew() {
   const double least = deps_.settings->clock == Clock::wall ? kLeastRenewal_s : 0;
   const double now = deps_.clock.now();
   const double most = deps_.settings->clock == Clock::wall ? kMostRenewal_s : kNever;
-  const double wait =
-      std::max({2 * gradient_s_, least, std::min(most, 0.05 * (now - epoch_at_s_))});
+  const double wait = std::max({2 * step_s_, least, std::min(most, 0.05 * (now - epoch_at_s_))});
   scheduled_send(caf::actor_cast<TopologyManagerActor>(this), deps_.clock.instant(now + wait),
                  Renew{});
 }

@@ -36,7 +36,8 @@ struct ManagerDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   std::shared_ptr<Compute> compute;
-  double gradient_s = 1;  // expected mean time between two gradients of a rank
+  double step_s =
+      1;  // expected mean time between two steps of a rule, of inner_steps gradients each
   std::vector<ObserverActor> observers;
   MembershipActor membership;  // hears of the rates that are measured here, and of constants
   std::shared_ptr<SpectrumCache> spectra;
@@ -104,12 +105,12 @@ class TopologyManager final : public TopologyManagerActor::base {
   void on_reports();
   std::optional<size_t> edge_of(const EdgeRate&) const;
   std::vector<double> measured_rates() const;  // per edge
-  std::vector<double> gradient_rates() const;  // per place in the graph
+  std::vector<double> step_rates() const;      // per place in the graph
   bool measures() const;
 
   ManagerDependencies deps_;
   std::string spec_;
-  double gradient_s_;  // as measured: mean time between two gradients of a rank
+  double step_s_;  // as measured: mean time between two steps of a rule
   uint64_t epoch_ = 0, serial_ = 0;
   Members members_;         // those of other processes have no actors
   std::vector<int> ranks_;  // of this epoch: place in the graph -> rank
@@ -130,7 +131,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   double elapsed_s_ = 0;       // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
   std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told
-  std::map<int, Measured> gradients_;
+  std::map<int, Measured> steps_;
 };
 
 }  // namespace grapevine

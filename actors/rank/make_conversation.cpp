@@ -16,16 +16,30 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const Settings& s = of.settings;
   const bool wall = s.clock == Clock::wall;
   const Method& method = method_named(s.method);
-  const double patience_s = 10 * of.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+  const bool has_outer_steps = static_cast<bool>(inner_steps_of(s));
+  const double under_way_s = 4 * (s.link.latency_s + s.link.transfer_s);
+  const double patience_s = 10 * of.step_s + under_way_s;
+  const double patience_at_end_s =
+      10 * of.step_s / static_cast<double>(s.inner_steps) + under_way_s;
   if (method.pattern == Pattern::rounds) {
     RoundsOptions options;
     options.rank = of.rank;
     options.phases = method.phases(of.rule);
     options.waits = method.waits;
     options.resends = of.rule.missing == Missing::resend;
-    options.one_peer = method.one_peer;
-    if (of.rule.reference_schedule) options.schedule = PeerSchedule::reference;
+    if (method.partners) {
+      options.partners = [method, rule = of.rule, seed = s.seed](int place, int ranks,
+                                                                 uint64_t phase) {
+        const auto [to, from] = method.partners.of(rule, place, ranks, seed, phase);
+        return OnePeer{to, from};
+      };
+      options.most_behind = [method, rule = of.rule](int ranks) {
+        return method.partners.most_behind(rule, ranks);
+      };
+    }
     options.patience_s = patience_s;
+    options.patience_at_end_s = patience_at_end_s;
+    options.finishes = has_outer_steps || method.sends_mass;
     return std::make_unique<Rounds>(options);
   }
   if (method.pattern == Pattern::collective) {
@@ -33,8 +47,10 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.rank = of.rank;
     options.size = of.layout.size();
     options.dtype = of.layout.dtype();
-    options.vectors = 1 + Optimizer::vector_count(of.rule.optimizer);
+    options.vectors = of.vectors;
     options.patience_s = patience_s;
+    options.patience_at_end_s = patience_at_end_s;
+    options.finishes = has_outer_steps;
     return std::make_unique<Collective>(options);
   }
   PairwiseOptions options;
@@ -45,7 +61,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const double bytes = static_cast<double>(of.layout.bytes());
   const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
   options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
-  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.gradient_s;
+  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.step_s;
   if (wall) options.most_timeout_s = kMostTimeoutWall_s;
   options.allow_repeats = s.allow_repeats;
   options.exchanges_at_once = s.exchanges_at_once;

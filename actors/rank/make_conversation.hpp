@@ -13,7 +13,8 @@ struct ConversationOf {
   const Settings& settings;
   const RuleSettings& rule;  // as the ranks' rules have them, which may be fewer than are set
   const ParameterLayout& layout;
-  double gradient_s = 1;  // expected mean time between two gradients of a rank
+  int vectors = 1;    // that a rule names (Rule::state)
+  double step_s = 1;  // expected mean time between two steps of a rule
 };
 
 std::unique_ptr<Conversation> make_conversation(const ConversationOf&);

@@ -145,7 +145,8 @@ void Worker::on_computed(Computed& c) {
   loss_ = c.loss;
   count_gradient(*deps_.counters, c.loss, lr);
   gradients_ = c.index + 1;
-  send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
+  const bool is_last = ended(gradients_);
+  send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || is_last, is_last});
   if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
 }
 

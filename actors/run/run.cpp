@@ -23,6 +23,7 @@
 #include "actors/run/site.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/state/local_steps.hpp"
 #include "actors/state/rank_record.hpp"
 #include "actors/state/state.hpp"
 #include "actors/transport/simulated.hpp"
@@ -104,6 +105,7 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                          .objective = objective,
                          .method = s.method,
                          .rule = rule_settings_of(s, *objective),
+                         .inner = inner_steps_of(s),
                          .seed = s.seed,
                          .pool = pool,
                          .ranks = s.ranks,
@@ -133,9 +135,10 @@ Status fits(const Settings& s, const Objective& objective, const Resumption& res
   any.rule.gamma = 1;  // its value changes nothing here
   const auto rule =
       method_named(s.method).make({0, s.seed, layout, {}, rule_settings_of(any, objective), x});
+  const auto local = local_steps_of({}, objective, inner_steps_of(s));
   for (const RankRecordPtr& record : resumption.ranks) {
     if (!record) continue;
-    std::string misfit = misfit_of(*record, rule->state(0));
+    std::string misfit = misfit_of(*record, state_of(0, *rule, local.get()));
     if (misfit.empty() && record->statistics.size() != statistics.size()) misfit = "statistics";
     if (!misfit.empty())
       return user_error("rank " + std::to_string(record->rank) + " has no \"" + misfit +
@@ -279,6 +282,16 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
+// That ranks bring together when their number changes.
+int vectors_together(const Settings& s, const Objective& objective) {
+  if (method_named(s.method).pattern != Pattern::collective) return 0;
+  try {
+    return vectors_of_rule(s, objective, rule_settings_of(s, objective));
+  } catch (const std::exception&) {
+    return 0;  // it throws as ranks come, too, and is named then
+  }
+}
+
 std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
   if (!may_pool(s)) return nullptr;
   return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
@@ -296,6 +309,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const bool on_device = hooks.device != nullptr;
   const double gradient_s =
       wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
+  const auto steps = static_cast<double>(s.inner_steps);
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
@@ -313,7 +327,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,
                                                                    .compute = compute,
-                                                                   .gradient_s = gradient_s,
+                                                                   .step_s = gradient_s * steps,
                                                                    .observers = {observer},
                                                                    .membership = site.membership,
                                                                    .spectra = spectra});
@@ -321,6 +335,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .clock = clock,
       .settings = settings,
       .rule = rule_settings_of(s, *objective),
+      .vectors = vectors_together(s, *objective),
       .objective = objective,
       .mailboxes = site.mailboxes,
       .transport = site.transport,

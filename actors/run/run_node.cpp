@@ -18,6 +18,7 @@
 #include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"
 #include "actors/run/spawn_node.hpp"
+#include "actors/run/state_sizes.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -83,6 +84,11 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& object
       fmt::format("{} of {}, {:04x}", s.method, in_words(objective.layout()), tensors & 0xffff);
   if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
   if (s.rule.wire == Wire::bf16) hello.job_is += ", sent in bf16";
+  if (const InnerSteps inner = inner_steps_of(s)) {
+    const std::string outer = fmt::format("outer steps {}, {}", inner.outer_lr, s.outer_momentum);
+    hello.job = fnv1a(outer, hello.job);
+    hello.job_is += ", " + outer;
+  }
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
   if (sends_gradients && s.objective.objective == kGuestObjective) {
@@ -185,10 +191,10 @@ Site site_of(const ClusterActor& cluster, std::shared_ptr<Mailboxes> mailboxes,
 // What a rank's state consists of: x, and what else its rule has.
 SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
-  RuleSettings rule = s.rule;
-  if (!objective.has_gradients()) rule.optimizer = {};
-  if (rule.gamma == 0) rule.gamma = 1;  // as State has it, for the numbers that are not looked at
+  Settings any = s;
+  if (any.rule.gamma == 0) any.rule.gamma = 1;  // for the numbers, which are not looked at
   const Buffer x(layout.size(), layout.dtype());
+  const RuleSettings rule = rule_settings_of(any, objective);
   const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
   SnapshotShape shape{layout.dtype(), 0, layout.size()};
   const RuleState state = made->state(0);

@@ -4,10 +4,10 @@
 
 #include "actors/algorithms/relay.hpp"
 #include "actors/state/device_sample.hpp"
+#include "actors/state/local_steps.hpp"
 #include "kernels/device/dry_device.hpp"
 #include "kernels/gpu/nccl_edge.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
-#include "topologies/schedule.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {
@@ -51,10 +51,10 @@ size_t edges_of(const Settings& s, size_t members) {
 size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   const Method& method = method_named(s.method);
   if (method.pattern == Pattern::pairwise) return 2 * members + 8;
-  if (method.one_peer) {
-    const auto schedule = s.rule.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
+  if (method.partners) {
     const int ranks = s.local_ranks > 0 ? 2 * s.ranks : s.ranks;  // others may join
-    return members * (static_cast<size_t>(most_behind(std::max(2, ranks), schedule)) + 2) + 8;
+    const int behind = method.partners.most_behind(s.rule, std::max(2, ranks));
+    return members * (static_cast<size_t>(behind) + 2) + 8;
   }
   const size_t edges = edges_of(s, members);
   const size_t kept = broadcasts && s.rule.missing == Missing::reuse ? edges : 0;
@@ -86,13 +86,20 @@ double gamma_of_graph(const Settings& s) {
 }  // namespace
 
 RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
-  RuleSettings rule = s.rule;
+  RuleSettings rule = rule_settings_of(s);
   if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
-    rule.optimizer = {};
+    if (!inner_steps_of(s)) rule.optimizer = {};
     rule.relay_lr = false;
   }
   if (rule.gamma == 0) rule.gamma = gamma_of_graph(s);
   return rule;
+}
+
+int vectors_of_rule(const Settings& s, const Objective& objective, const RuleSettings& rule) {
+  const ParameterLayout& layout = objective.layout();
+  const Buffer x(layout.size(), layout.dtype());
+  const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
+  return static_cast<int>(made->state(0).vectors.size());
 }
 
 StatePools pools_of(const Settings& s, const Objective& objective,
@@ -153,7 +160,7 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
   const auto bytes_for = [&](size_t messages) {
     return SnapshotPool::bytes_for(bytes, DType::bytes, messages);
   };
-  const bool by_edge = in_rounds != nullptr && !method_named(s.method).one_peer;
+  const bool by_edge = in_rounds != nullptr && !method_named(s.method).partners;
   const size_t arriving =
       by_edge ? 3 * edges_of(s, pools.ranks) + 8 + written_off_at_most(s) : pools.messages;
   return {bytes_for(pools.messages), 0, bytes_for(arriving)};
@@ -166,8 +173,9 @@ struct RankBytes {
 
 // On a device, at most, found out by making a rank and letting it meet as many neighbours as
 // anybody has.
-RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
+RankBytes bytes_of_rank(const Settings& s, const Objective& objective,
                         const RuleSettings& rule_settings, size_t degree) {
+  const ParameterLayout& layout = objective.layout();
   constexpr size_t kEnough = size_t{1} << 50;
   DryDevice device;
   Fences fences(device);
@@ -181,6 +189,7 @@ RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   const Buffer x(on, layout.size(), layout.dtype());
   const size_t start_bytes = workspace.in_use();
   const auto rule = method_named(s.method).make({0, s.seed, layout, on, rule_settings, x});
+  const auto local = local_steps_of(on, objective, inner_steps_of(s));
   Neighbourhood near;
   for (size_t k = 1; k <= degree; ++k)
     near.neighbours.push_back({static_cast<int>(k), 1.0 / static_cast<double>(degree + 1),
@@ -191,7 +200,7 @@ RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   RankBytes bytes;
   bytes.kept = workspace.most_in_use() - start_bytes;
   const size_t without_copy = workspace.in_use();
-  const SavedState copy = save(on, rule->state(0), true);
+  const SavedState copy = save(on, state_of(0, *rule, local.get()), true);
   // One that comes brings its start, and what an earlier life and another rank have left.
   bytes.room = start_bytes + 2 * (workspace.in_use() - without_copy);
   return bytes;
@@ -203,14 +212,14 @@ size_t bytes_of_front(const ParameterLayout& layout) {
          SnapshotPool::bytes_for(1, DType::f64, 1);
 }
 
-// The state actor's own: x before and after a step, where ranks begin, sums that it audits and
-// hands out, x of a rank that is read, and what a sample is made of.
+// The state actor's own: x before and after a step, what a front has been moved by, where ranks
+// begin, sums that it audits and hands out, x of a rank that is read, and what a sample is made of.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);
   };
   const size_t partial = SnapshotPool::bytes_for(reduction_blocks(layout.size()), DType::f64, 1);
-  return of(layout.dtype(), 4) + of(DType::f64, 4) + partial + DeviceSample::bytes_for(layout);
+  return of(layout.dtype(), 5) + of(DType::f64, 4) + partial + DeviceSample::bytes_for(layout);
 }
 
 }  // namespace
@@ -227,7 +236,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   sizes.dtype = layout.dtype();
   sizes.gradients = ranks + kLanes + 2;  // one of each may wait to be taken
   sizes.askings = ranks * (2 + degree * 3 * Relay::kMostTrees / Workspace::kNumbersOfSlot);
-  const RankBytes rank = bytes_of_rank(s, layout, rule_settings, degree);
+  const RankBytes rank = bytes_of_rank(s, objective, rule_settings, degree);
   sizes.rank_bytes = ranks * rank.kept;
   const bool of_scripts = objective.has_workers() && !objective.has_gradients();
   if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes

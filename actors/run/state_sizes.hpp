@@ -9,6 +9,9 @@ namespace grapevine {
 /// The settings of the rules, where the graph and the objective have a say.
 RuleSettings rule_settings_of(const Settings&, const Objective&);
 
+/// How many vectors a rule names (Rule::state).
+int vectors_of_rule(const Settings&, const Objective&, const RuleSettings&);
+
 /// Of a state actor that serves so many ranks.
 StatePools pools_of(const Settings&, const Objective&, const RuleSettings&, size_t members,
                     bool on_device);

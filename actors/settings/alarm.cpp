@@ -40,11 +40,12 @@ const char* name_of(Alarm::What what) {
 Alarm divergence_under(const Settings& s) {
   Alarm alarm;
   const double exchange_s = s.link.latency_s + s.link.transfer_s;
-  const double overlap = exchange_s * s.rate / s.gradient_s;
+  const double rate = s.rate / (s.gradient_s * static_cast<double>(s.inner_steps));
+  const double overlap = exchange_s * rate;
   const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
   if (pairs && s.pairing == Pairing::poisson && overlap > 0) {
     alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s, 3) + " s times " +
-                   shown(s.rate / s.gradient_s, 3) + " exchanges a second and rank is " +
+                   shown(rate, 3) + " exchanges a second and rank is " +
                    shown(overlap, 3);
     alarm.advice = "use --pairing free, which has one exchange at a time, or a lower --rate";
   } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
@@ -53,6 +54,11 @@ Alarm divergence_under(const Settings& s) {
   } else if (s.rule.gamma > 1) {
     alarm.reason = "gamma is " + shown(s.rule.gamma, 3);
     alarm.advice = "a smaller --gamma, 0 for the best one";
+  } else if (const InnerSteps inner = inner_steps_of(s)) {
+    alarm.reason = "outer steps are too large: " + shown(inner.outer_lr, 3) + " times what " +
+                   std::to_string(inner.count) + " inner steps do, with momentum " +
+                   shown(s.outer_momentum, 3);
+    alarm.advice = "a smaller --outer-momentum or --outer-lr, or a smaller --lr of the inner steps";
   } else {
     alarm.reason = "steps are too large for this objective or for this graph";
     alarm.advice = "a smaller --lr may help, or a graph with more edges";

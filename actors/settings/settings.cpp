@@ -31,6 +31,7 @@ namespace {
 
 constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // that clocks count
 constexpr int kThreadsAtMost = 1024;                    // more than any machine has cores for
+constexpr uint64_t kInnerStepsAtMost = 1'000'000;
 constexpr double kFew = 1e-6, kMany = 1e6, kRarest = 1e-9;
 
 struct Range {
@@ -78,6 +79,19 @@ bool shares_work(const Settings& s) {
 
 }  // namespace
 
+InnerSteps inner_steps_of(const Settings& s) {
+  constexpr double kOuterLr = 0.7;
+  const bool by_default = s.inner_steps > 1 && s.outer_lr == 0;
+  return {s.inner_steps, by_default ? kOuterLr : s.outer_lr, s.rule.optimizer};
+}
+
+RuleSettings rule_settings_of(const Settings& s) {
+  RuleSettings rule = s.rule;
+  if (inner_steps_of(s))
+    rule.optimizer = {.momentum = s.outer_momentum, .nesterov = s.outer_momentum > 0};
+  return rule;
+}
+
 bool pools(const Settings& s) { return s.gradients > 0 && shares_work(s); }
 
 Result<std::optional<int>> gpu_named(const std::string& name) {
@@ -117,9 +131,14 @@ Status check(const Settings& s) {
       {"clip", s.objective.clip, 0, kNever},
       {"gamma", s.rule.gamma, 0, kNever},
       {"fastest-at-most", s.fastest_at_most, 1, kNever},
+      {"outer-lr", s.outer_lr, 0, kNever},
+      {"outer-momentum", s.outer_momentum, 0, 0.999999},
   };
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;
+  if (s.inner_steps < 1 || s.inner_steps > kInnerStepsAtMost)
+    return user_error(
+        fmt::format("inner-steps is {}, accepted: from 1 to {}", s.inner_steps, kInnerStepsAtMost));
   if (s.exchanges_at_once < 1)
     return user_error(
         fmt::format("exchanges_at_once is {}, accepted: 1 or more", s.exchanges_at_once));
@@ -133,7 +152,7 @@ Status check(const Settings& s) {
     return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
-  RuleSettings rule = s.rule;
+  RuleSettings rule = rule_settings_of(s);
   const Method* method = find_method(s.method);
   if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
     return user_error("pacing is poisson, method " + s.method +

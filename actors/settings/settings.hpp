@@ -60,6 +60,11 @@ struct Settings {
   double fastest_at_most = 10;  // times the median pace of a rank that a member's is believed
   LearningRate lr;
   RuleSettings rule = with_optimizer({0.9, 5e-4});
+  // Steps that a rank takes alone, by that optimizer, before it hands what they did to the method
+  // as a gradient, whose step has Nesterov's momentum then.
+  uint64_t inner_steps = 1;
+  double outer_lr = 0;  // 0: 0.7 with inner steps, and without them none are handed over
+  double outer_momentum = 0.9;
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
   int threads = 0;                     // that compute gradients; 0: one per core
   std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (a GPU, if any)
@@ -82,6 +87,11 @@ struct Settings {
 };
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
+
+/// What the ranks hand to their rules.
+InnerSteps inner_steps_of(const Settings&);
+/// The settings of the rules, whose optimizer is the outer one where there are inner steps.
+RuleSettings rule_settings_of(const Settings&);
 
 /// Whether the ranks take their gradients from one pool.
 bool pools(const Settings&);

@@ -154,10 +154,16 @@ Fence State::queued(Where where) {
   return fence;
 }
 
+// What the worker's next gradient is computed at.
 Lease State::read(Member& member) {
   Lease lease = slot(*snapshots_);
   if (!lease) return lease;
-  member.rule->read(deps_.clock.now(), lease.writable());
+  if (LocalSteps* const alone = local(member.rank)) {
+    if (alone->taken() == 0) alone->begin(deps_.clock.now(), *member.rule);
+    scale(execution_, 1, alone->front(), lease.writable());
+  } else {
+    member.rule->read(deps_.clock.now(), lease.writable());
+  }
   if (deps_.device) lease.set_ready(queued());
   return lease;
 }
@@ -214,7 +220,7 @@ void State::write(Member& member, int phase) {
     messages.outgoing.push_back(
         {peer, rounds(member).broadcasts() ? for_all : written(edge), told.back()});
   }
-  if (method_.one_peer) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
+  if (method_.partners) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
   if (method_.waits) note_room(member.rank, has_room);
   send(member.communicator, std::move(messages));
 }
@@ -286,9 +292,14 @@ void State::end_phase(Member& member, int phase, std::span<const Received> recei
   rounds(member).combine(deps_.clock.now(), phase, received);
   if (phase + 1 < rounds(member).phases()) return write(member, phase + 1);
   if (!method_.waits) write(member, 0);
-  ++member.gradients;
+  end_round(member);
   count_exchange(member);
   if (member.owes_copy) pay_copy(member);
+}
+
+void State::end_round(Member& member) {
+  member.in_round = false;
+  member.gradients += member.counts;
 }
 
 // --- how long this rank's own steps are, and what its guard says
@@ -385,19 +396,26 @@ void State::begin(Member& member, const Apply& a) {
       });
 }
 
+bool State::judges_sum(const Apply& a) const {
+  return a.contributions > 1 || (a.contributions == 1 && a.vector == 0 && deps_.inner);
+}
+
 double State::norm_of_sum(Member& member) {
   const Vec sum = collective(member).part(0, deps_.objective->layout().size());
   return std::sqrt(dot(execution_, sum, sum));
 }
 
-// All ranks have the same sum, so all drop a round that is not finite or none does.
+// All ranks have the same sum, so all drop a round that is not finite, or of which nothing has
+// come, or none does.
 void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
-  if (contributions > 1 && !std::isfinite(norm_of_sum(member))) {
+  const double norm = judges_sum(a) ? norm_of_sum(member) : 1;
+  if (!std::isfinite(norm)) {
     contributions = 0;
     if (gradient) send(member.communicator, Judged{Guard::kAll, Guard::Verdict::not_finite});
   }
+  if (gradient && deps_.inner && norm == 0) contributions = 0;  // nobody has done anything
   const Guest* guest = this->guest(member);
   const bool is_guests = guest != nullptr && guest->owed != nullptr;
   const bool leases = gradient && member.owes_copy && !is_guests;
@@ -407,7 +425,7 @@ void State::finish(Member& member, const Apply& a) {
                               copy ? copy.writable() : Vec{});
   });
   if (copy && deps_.device) copy.set_ready(queued());
-  member.gradients += gradient;
+  if (gradient) end_round(member);
   if (gradient) count_exchange(member);
   if (copy) send_copy(member, std::move(copy));
   if (gradient && is_guests) pay_copy(member);
@@ -440,7 +458,7 @@ void State::ask_sums(Member& member, const Apply& a) {
       }
       return;
     case Apply::Operation::finish:
-      if (a.contributions > 1) norm_of_sum(member);
+      if (judges_sum(a)) norm_of_sum(member);
       return;
     default: return;
   }
@@ -475,17 +493,16 @@ ConstVec State::read(const Gradient& gradient) {
 void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
+  if (local(g.rank) != nullptr) return local_step(*member, g);
   const double now = deps_.clock.now();
+  const double lr = deps_.inner ? outer_lr(static_cast<bool>(g.g)) : g.lr;
   if (!is(Pattern::pairwise)) {
-    const bool together = member->rule->communicates(member->gradients);
     const auto step = [&] {
-      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), {}); });
+      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, lr, read(g), {}); });
     };
-    measured(*member, now, step, {}, [this, together, wants_copy = g.wants_copy](Member& m) {
+    measured(*member, now, step, {}, [this, wants_copy = g.wants_copy](Member& m) {
       m.owes_copy = wants_copy;
-      if (together) return step_together(m);
-      ++m.gradients;
-      if (wants_copy) send_copy(m, read(m));
+      step_together(m);
     });
     if (deps_.device && g.g) g.g.read_by(queued());
     return;
@@ -493,7 +510,7 @@ void State::gradient(Gradient& g) {
   Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
   const Vec x_after = copy ? copy.writable() : Vec{};
   const auto step = [&] {
-    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), x_after); });
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, lr, read(g), x_after); });
   };
   measured(*member, now, step, x_after, [](Member&) {});
   if (deps_.device) {
@@ -503,6 +520,95 @@ void State::gradient(Gradient& g) {
   }
   ++member->gradients;
   if (g.wants_copy) send_copy(*member, std::move(copy));
+}
+
+// --- what a rank does alone
+
+// Null: the rule has each gradient itself.
+LocalSteps* State::local(int rank) const {
+  if (local_.empty()) return nullptr;
+  const auto found = local_.find(rank);
+  return found == local_.end() ? nullptr : found->second.get();
+}
+
+// Of the rule's step. A rank that has done nothing takes part in a round of others without a step
+// of its own, which would be one of the momentum alone; where one is taken of a sum, all take it.
+double State::outer_lr(bool has_done) const {
+  return has_done || is(Pattern::collective) ? deps_.inner.outer_lr : 0;
+}
+
+void State::local_step(Member& member, Gradient& g) {
+  if (has_handed_in_ || member.in_round) return;
+  LocalSteps& alone = *local(member.rank);
+  if (!alone.has_begun()) alone.begin(deps_.clock.now(), *member.rule);
+  const bool ends_round = g.is_last || alone.ends_round(member.gradients);
+  Lease copy = g.wants_copy && !ends_round ? slot(*snapshots_) : Lease{};
+  alone.step(g.lr, read(g), copy ? copy.writable() : Vec{});
+  if (deps_.device) {
+    const Fence stepped = queued();
+    if (g.g) g.g.read_by(stepped);
+    if (copy) copy.set_ready(stepped);
+  }
+  if (ends_round) {
+    member.is_last = g.is_last;
+    return hand_over(member, g.wants_copy);
+  }
+  ++member.gradients;
+  if (g.wants_copy) send_copy(member, std::move(copy));
+}
+
+void State::hand_over(Member& member, bool wants_copy) {
+  LocalSteps& alone = *local(member.rank);
+  member.in_round = true;
+  step_by_front(member, {alone.front(), alone.base(), alone.finite()}, outer_lr(alone.taken() > 0),
+                [this, wants_copy](Member& m) {
+                  local(m.rank)->end_round();
+                  m.owes_copy = wants_copy;
+                  if (!is(Pattern::pairwise)) return step_together(m);
+                  end_round(m);
+                  if (wants_copy) send_copy(m, read(m));
+                });
+}
+
+// What was done to the front since it was base is the rule's step, by its outer optimizer; the
+// front is x then, or x after the local part of a round.
+template <class Then>
+void State::step_by_front(Member& member, const GuestFronts::Front& of, double lr, Then&& then) {
+  const double now = deps_.clock.now();
+  const auto step = [&] {
+    audited(member, -1, 1,
+            [&] { member.rule->take_as_gradient(now, lr, of.front, of.base, of.finite); });
+  };
+  measured(member, now, step, of.front, then);
+}
+
+// The run ends: what is done of a round is handed over as it is. Where ranks wait for each other
+// they do so together, so one that has done nothing takes part too.
+void State::hand_in(Member& member) {
+  LocalSteps& alone = *local(member.rank);
+  const bool waits = !is(Pattern::pairwise) && method_.waits;
+  const bool has_done = alone.taken() > 0;
+  if (member.in_round || member.is_last || (!has_done && !waits)) return;
+  if (!alone.has_begun()) alone.begin(deps_.clock.now(), *member.rule);
+  member.is_last = true;
+  member.counts = false;
+  hand_over(member, false);
+}
+
+caf::typed_response_promise<HandedIn> State::hand_all_in() {
+  auto promise = make_response_promise<HandedIn>();
+  has_handed_in_ = true;
+  for (const Member& each : members_) {
+    if (!each.rule || local(each.rank) == nullptr) continue;
+    const auto serve = [this, rank = each.rank] {
+      guarded(rank, [&] {
+        if (Member* member = find(rank)) hand_in(*member);
+      });
+    };
+    turns_.is_held(each.rank) ? turns_.wait(each.rank, serve) : serve();
+  }
+  turns_.when_free([promise]() mutable { promise.deliver(HandedIn{}); });
+  return promise;
 }
 
 // The local part of a round is done.
@@ -554,6 +660,9 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
     const auto [front, base, finite] = fronts();
     return std::sqrt(square_distance(execution_, front, base));
   };
+  if (deps_.inner)
+    return step_by_front(member, fronts(), outer_lr(true),
+                         [this, seat](Member& m) { front_taken(m, seat); });
   if (is(Pattern::collective)) return take_front(member, std::move(seat));
   foresee(member, length, [this, length, seat](Member& m) {
     m.guard.stepped(length());
@@ -565,19 +674,21 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
 }
 
 void State::take_front(Member& member, std::shared_ptr<GuestSeat> seat) {
-  Guest& guest = guests_[member.rank];
-  const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
   audited(member, -1, 1, [&] {
     const auto [front, base, finite] = fronts_.of(seat);
     member.rule->take(deps_.clock.now(), front, base, finite);
   });
-  if (together) {
+  front_taken(member, std::move(seat));
+}
+
+void State::front_taken(Member& member, std::shared_ptr<GuestSeat> seat) {
+  if (!is(Pattern::pairwise)) {
     member.owes_copy = true;
-    guest.owed = std::move(seat);
+    guests_[member.rank].owed = std::move(seat);
     return step_together(member);
   }
   ++member.gradients;
-  is(Pattern::pairwise) ? hand_over(member, std::move(seat)) : show(member, std::move(seat));
+  hand_over(member, std::move(seat));
 }
 
 void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
@@ -670,6 +781,7 @@ State::behavior_type State::make_behavior() {
         t.task();
         turns_.look_soon();
       },
+      [this](HandIn) { return hand_all_in(); },
       [this](Tick) { turns_.look(deps_.clock.now()); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
@@ -709,7 +821,7 @@ void State::on_exit() {
 // --- ranks that come, go on elsewhere, and go
 
 void State::copy_state(Member& member, const CopyState& d, Reply<RankStatePtr> reply) {
-  const RuleState state = member.rule->state(deps_.clock.now());
+  const RuleState state = kept(member);
   const auto copy = std::make_shared<RankState>(
       RankState{save(execution_, state, d.whole), member.gradients, member.guard.record()});
   turns_.lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
@@ -794,6 +906,8 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
   member.rank = a.rank;
   member.guard = Guard(deps_.guarded && deps_.objective->has_workers());
   member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
+  if (auto alone = local_steps_of(execution_, *deps_.objective, deps_.inner))
+    local_[a.rank] = std::move(alone);
   if (!messages_ && !is(Pattern::collective)) {
     const size_t bytes =
         is(Pattern::pairwise) ? pairwise(member).snapshot_bytes() : rounds(member).message_bytes();
@@ -810,18 +924,22 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
   audited(member, 0, 1, [] {});
 }
 
+RuleState State::kept(Member& member) {
+  return state_of(deps_.clock.now(), *member.rule, local(member.rank));
+}
+
 void State::take_over(Member& member, const RankState& copied) {
-  const double now = deps_.clock.now();
-  member.rule->reset(now, copied.vectors.front().vec());
-  restore(execution_, copied, member.rule->state(now));
+  member.rule->reset(deps_.clock.now(), copied.vectors.front().vec());
+  restore(execution_, copied, kept(member));
+  if (LocalSteps* const alone = local(member.rank); alone != nullptr && !copied.whole)
+    alone->warm_up();
   member.gradients = copied.gradients;
   copied.whole ? member.guard.recall(copied.guard) : member.guard.inherit(copied.guard.usual);
 }
 
 void State::go_on_from(Member& member, RankRecordPtr record) {
-  const double now = deps_.clock.now();
-  member.rule->reset(now, record->vectors.front().values);
-  recall(execution_, *record, member.rule->state(now), Recalled::rank);
+  member.rule->reset(deps_.clock.now(), record->vectors.front().values);
+  recall(execution_, *record, kept(member), Recalled::rank);
   member.gradients = record->gradients;
   member.guard.recall(guard_of(*record));
   resumed_[member.rank] = std::move(record);
@@ -847,7 +965,7 @@ void State::recall_edges(Member& member, const View& view) {
 
 void State::record(Member& member, const RecordRank&, Reply<RankRecordPtr> reply) {
   const int rank = member.rank;
-  const RuleState state = member.rule->state(deps_.clock.now());
+  const RuleState state = kept(member);
   const auto record = std::make_shared<RankRecord>(record_of(execution_, state));
   record->rank = rank;
   record->gradients = member.gradients;
@@ -903,6 +1021,7 @@ void State::drop(int rank) {
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
+  local_.erase(rank);
   told_.erase(rank);
   without_room_.erase(rank);
   if (Member* member = find(rank)) *member = {};
@@ -1002,7 +1121,9 @@ std::shared_ptr<Buffer> State::conserved() {
   for (Member& member : members_) {
     if (!member.rule || !audited) continue;
     // Ranks in the middle of different rounds have no common sum.
-    const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
+    const bool halfway = local(member.rank) != nullptr
+                             ? member.in_round
+                             : is(Pattern::rounds) && member.gradients != members_[0].gradients;
     guarded(member.rank, [&] {
       audited = member.rule->conserves() && !halfway;
       if (audited) member.rule->add_conserved(deps_.clock.now(), *sum);

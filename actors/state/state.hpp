@@ -23,6 +23,7 @@
 #include "actors/mail/mail_state.hpp"
 #include "actors/state/device_turns.hpp"
 #include "actors/state/guest_fronts.hpp"
+#include "actors/state/local_steps.hpp"
 #include "actors/state/ring_parts.hpp"
 #include "kernels/base/fork_join.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -44,6 +45,7 @@ struct StateDependencies {
   std::shared_ptr<Objective> objective;
   std::string method;
   RuleSettings rule = {};
+  InnerSteps inner = {};
   uint64_t seed = 1;
   std::shared_ptr<ForkJoin> pool = {};       // splits passes over large vectors; may be empty
   std::shared_ptr<DeviceShare> device = {};  // where the ranks live; null: in the host's memory
@@ -72,6 +74,9 @@ class State final : public StateActor::base {
   struct Member {
     int rank = 0;
     bool owes_copy = false;  // to the worker, when the round is finished
+    bool in_round = false;   // what its local steps have done is in a round that is not finished
+    bool is_last = false;    // no other round follows
+    bool counts = true;      // the round ends with a gradient
     std::unique_ptr<Rule> rule;
     uint64_t epoch = 0;  // of the neighbours that the rule knows
     CommunicatorActor communicator;
@@ -126,10 +131,12 @@ class State final : public StateActor::base {
   void ask_sums(Member&, const Apply&);
   void carry_out(Member&, Apply&);
   void begin(Member&, const Apply&);
+  bool judges_sum(const Apply&) const;
   double norm_of_sum(Member&);
   void combine(Member&, Apply&);
   std::vector<Received> judge_messages(Member&, Apply&);
   void judge_pull(Member&, int phase, std::vector<Received>, const Limits& of_all);
+  void end_round(Member&);
   void end_phase(Member&, int phase, std::span<const Received>);
   template <class Step, class Then>
   void measured(Member&, double now, Step&& step, ConstVec x_after, Then&& then);
@@ -141,12 +148,21 @@ class State final : public StateActor::base {
   void set_view_of(SetView&);
   void set_view(Member&, const View&);
   void gradient(Gradient&);
+  void local_step(Member&, Gradient&);
+  void hand_over(Member&, bool wants_copy);
+  template <class Then>
+  void step_by_front(Member&, const GuestFronts::Front&, double lr, Then&& then);
+  LocalSteps* local(int rank) const;
+  double outer_lr(bool has_done) const;
+  void hand_in(Member&);
+  caf::typed_response_promise<HandedIn> hand_all_in();
   ConstVec read(const Gradient&);
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
   void step_from(Member&, std::shared_ptr<GuestSeat>);
   void take_front(Member&, std::shared_ptr<GuestSeat>);
+  void front_taken(Member&, std::shared_ptr<GuestSeat>);
   void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
   Guest* guest(const Member&);
@@ -156,6 +172,7 @@ class State final : public StateActor::base {
   void attach(Attach&);
   void settle_in_lifted(Attach&, bool brings_start, std::vector<Buffer>& lifted);
   void settle_in(Attach&, ConstVec start, const RankState*, RankRecordPtr);
+  RuleState kept(Member&);
   void take_over(Member&, const RankState&);
   void go_on_from(Member&, RankRecordPtr);
   void recall_edges(Member&, const View&);
@@ -197,10 +214,11 @@ class State final : public StateActor::base {
   const Method& method_;
   Execution execution_;
   DeviceTurns turns_;
-  Buffer before_, after_;     // x at a step: its length is measured by them
-  bool moves_alone_ = false;  // a rank has been moved as no other one was: the sum is not kept
-  Buffer nothing_;            // the gradient of a rank that has none; made when it is first wanted
-  Buffer common_start_;       // on a device, where all ranks begin alike: once one has come
+  Buffer before_, after_;       // x at a step: its length is measured by them
+  bool has_handed_in_ = false;  // what ranks have done alone: the run ends, and no step is taken
+  bool moves_alone_ = false;    // a rank has been moved as no other one was: the sum is not kept
+  Buffer nothing_;       // the gradient of a rank that has none; made when it is first wanted
+  Buffer common_start_;  // on a device, where all ranks begin alike: once one has come
   std::unique_ptr<SnapshotPool> snapshots_;
   std::vector<Chunks> chunks_;              // of each range of rings that there has been
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
@@ -214,6 +232,7 @@ class State final : public StateActor::base {
   std::map<int, int> without_room_;  // by rank: how often in a row a phase could not be written
   double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
+  std::map<int, std::unique_ptr<LocalSteps>> local_;  // by rank: those that take some alone
   GuestFronts fronts_;
   Buffer expected_;  // fp64: what the sum of x + x~ must be
 };

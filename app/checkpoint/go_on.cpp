@@ -187,9 +187,10 @@ Status walk_on(const Checkpoint& checkpoint, const std::vector<RankFile>& record
 RunIdentity identity_of(const Settings& s, const Objective& objective, const std::string& options,
                         const std::string& node) {
   RunIdentity run;
-  const std::string state =
+  std::string state =
       fmt::format("{}/{}/{}/{}", s.method, s.rule.compress, static_cast<int>(s.rule.optimizer.kind),
                   s.rule.optimizer.momentum != 0);
+  if (inner_steps_of(s)) state += fmt::format("/outer {}", s.outer_momentum != 0);
   const uint64_t shapes[] = {objective.layout().hash(), objective.statistics().hash()};
   run.job = fnv1a(std::as_bytes(std::span(shapes)), fnv1a(state));
   run.layout = shapes[0];

@@ -16,7 +16,7 @@ const char* pattern_of(const Method& m) {
     case Pattern::collective: return "collective, all wait for all";
     case Pattern::rounds: break;
   }
-  if (m.one_peer) return "rounds, with one peer at a time";
+  if (m.partners) return "rounds, with one peer at a time";
   return m.waits ? "rounds, waits for neighbours" : "rounds, waits for nobody";
 }
 
@@ -48,11 +48,13 @@ Result<int> show_methods(const Options& options) {
                     {"equation", m.equation},
                     {"pattern", pattern_of(m)},
                     {"graph", graph_of(m)},
-                    {"takes", takes_of(m)}});
+                    {"takes", takes_of(m)},
+                    {"with_inner_steps", m.with_inner_steps}});
     if (options.json) continue;
     std::printf("%s: %s\n", m.name, m.sentence);
     for (const char* row : {"paper", "equation", "pattern", "graph", "takes"})
       std::printf("  %-9s %s\n", row, list.back()[row].get<std::string>().c_str());
+    if (m.with_inner_steps[0] != 0) std::printf("  with --inner-steps: %s\n", m.with_inner_steps);
     std::printf("\n");
   }
   if (options.json) {

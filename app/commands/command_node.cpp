@@ -155,7 +155,11 @@ Result<int> node(Options options, const OnHall& on_hall) {
   auto objective = objective_of(options, hall.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;
-  if (hall != nullptr) settings.gradients = hall->gradients();
+  if (hall != nullptr) {
+    settings.gradients = hall->gradients();
+    const GuestLayout::Outer outer = hall->outer();
+    settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
+  }
   const RunSettings told_to_others = run_settings(options);
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();

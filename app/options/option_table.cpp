@@ -103,8 +103,17 @@ OptionTable rows_of_the_method(Options& o) {
        "this factor times x is added to the gradient", Shared::unless_guests},
       {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kSized, "NAME",
        "optimizer of each rank: sgd, adam or adamw", Shared::unless_guests},
+      {"inner-steps", &s.inner_steps, kSized, "N",
+       "steps of that optimizer that a rank takes alone; their sum is the gradient of the method; "
+       "--rate counts exchanges per such gradient",
+       Shared::unless_guests},
+      {"outer-lr", &s.outer_lr, kSized, "X",
+       "learning rate of the method's own step; 0: 0.7 if inner-steps is above 1",
+       Shared::unless_guests},
+      {"outer-momentum", &s.outer_momentum, kSized, "X",
+       "Nesterov's momentum of the method's own step", Shared::unless_guests},
       {"compress", &s.rule.compress, kSized, "SPEC",
-       "compression of gossip: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
+       "compression of gossip: powergossip:rank=1, random:0.01, top-k:0.01, sign, quantise:4, ..."},
       {"wire", choice(s.rule.wire, {"full", "bf16"}), kSized, "NAME",
        "how pairs send models: full, or bf16 (rounded, half the bytes)"},
       {"gamma", &s.rule.gamma, kRuns, "X",
@@ -132,8 +141,8 @@ OptionTable rows_of_the_objective(Options& o) {
       {"decay-norms", &b.decay_norms_and_biases, kRuns, "",
        "apply weight decay to norms and biases too"},
       {"model", &b.model, kSized, "NAME",
-       "linear, mlp, cnn-small, cnn-big or resnet18; for text lm-char or lm-word; or a TorchScript "
-       "FILE.pt"},
+       "linear, mlp, cnn-small, cnn-big or resnet18; for text lm-char, lm-word, gpt-char or "
+       "gpt:LAYERSxHEADSxWIDTH,ctx=N; or a TorchScript FILE.pt"},
       {"loss", &b.loss, kRuns, "NAME", "cross_entropy or mse; auto: chosen by the targets"},
       {"dataset", &b.dataset, kSized | kData, "NAME",
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "

@@ -66,6 +66,7 @@ Result<Claims> reproduce_mean_estimation(const Effort&);
 Result<Claims> reproduce_learning_rate(const Effort&);
 Result<Claims> reproduce_relay_counts(const Effort&);
 Result<Claims> reproduce_bytes(const Effort&);
+Result<Claims> reproduce_local_steps(const Effort&);
 Result<Claims> reproduce_straggler(const Effort&);
 Result<Claims> reproduce_heterogeneity(const Effort&);
 

@@ -39,6 +39,8 @@ std::span<const Reproduction> reproductions() {
        reproduce_bytes},
       {"message-loss", "what is left of convergence when links lose messages", true,
        reproduce_losses},
+      {"local-steps", "outer steps on several steps of each rank, against loops, to 1e-12", true,
+       reproduce_local_steps},
       {"straggler", "one rank three times slower: the others' idle time, and what it costs", true,
        reproduce_straggler},
       {"heterogeneity", "a network on Fashion-MNIST whose ranks see different labels", false,

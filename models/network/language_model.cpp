@@ -1,9 +1,9 @@
-// A language model on a text: embedding, one LSTM, decoder.
+// A language model on a text: embedding, one LSTM, decoder; or a transformer (transformer.hpp).
 //
 // A sample is a window of tokens; its labels are the tokens that follow each of them. Every window
 // starts from a state of zeros: truncated back-propagation through time would carry the state from
 // window to window, but then a gradient would not be a function of (seed, rank, index, x), and the
-// ranks' walks through their shares are shuffled.
+// ranks' walks through their shares are shuffled. A transformer has no state.
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "models/files/model_file.hpp"
 #include "models/network/network_objective.hpp"
 #include "models/network/objectives.hpp"
+#include "models/network/transformer.hpp"
 
 namespace grapevine {
 namespace {
@@ -49,6 +50,7 @@ class LanguageInstance final : public NetworkInstance {
   }
 
   State fresh_state(size_t n) const {
+    if (is_transformer()) return {};
     const int64_t hidden = plan_.layout.entries()[2].shape[1];  // lstm.weight_hh_l0
     const auto zeros = [&] {
       return at::zeros({1, static_cast<int64_t>(n), hidden}, at::TensorOptions(device()));
@@ -56,8 +58,12 @@ class LanguageInstance final : public NetworkInstance {
     return {zeros(), zeros()};
   }
 
+  /// Tokens of a stream that are read at once.
+  size_t stream_window() const { return is_transformer() ? window() : kStreamWindow; }
+
  private:
   size_t window() const { return static_cast<size_t>(spec_.window); }
+  bool is_transformer() const { return plan_.transformer.context > 0; }
 
   at::Tensor batch_loss(int, uint64_t, const std::vector<uint32_t>& rows) override {
     show_windows(rows);
@@ -102,8 +108,10 @@ class LanguageInstance final : public NetworkInstance {
   at::Tensor logits(size_t n, size_t steps, State& state) const {
     const std::vector<at::Tensor>& p = parameters();
     const int64_t rows = static_cast<int64_t>(n), columns = static_cast<int64_t>(steps);
-    const at::Tensor in =
-        at::embedding(p[0], brought(first(tokens_, n * steps)).view({rows, columns}));
+    const at::Tensor tokens = brought(first(tokens_, n * steps)).view({rows, columns});
+    if (is_transformer())
+      return transformer(plan_.transformer, p, tokens).reshape({rows * columns, -1});
+    const at::Tensor in = at::embedding(p[0], tokens);
     const auto [out, hidden, cell] =
         at::lstm(in, state, {p[1], p[2], p[3], p[4]}, true, 1, 0.0, false, false, true);
     state = {hidden, cell};
@@ -137,9 +145,9 @@ class LanguageModel final : public NetworkObjective {
     LanguageInstance& instance = looking_at<LanguageInstance>(x, thread, rank);
     State state = instance.fresh_state(streams);
     NetworkInstance::Outcome sum;
-    for (size_t at = 0; at < length; at += kStreamWindow)
-      sum +=
-          instance.test_streams(streams, length, at, std::min(kStreamWindow, length - at), state);
+    const size_t step = instance.stream_window();
+    for (size_t at = 0; at < length; at += step)
+      sum += instance.test_streams(streams, length, at, std::min(step, length - at), state);
     return sum.over(streams * length);
   }
 

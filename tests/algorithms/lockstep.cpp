@@ -108,7 +108,7 @@ void Lockstep::rounds(int count, double lr) {
 Lockstep::Incoming Lockstep::exchange(int phase) {
   std::vector<std::vector<Payload>> sent(rules_.size());  // [from][edge], or [from][0] for all
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const bool one_message = method_.one_peer || rule(rank).broadcasts();
+    const bool one_message = method_.partners || rule(rank).broadcasts();
     const size_t edges = one_message ? 1 : topology_.neighbours(rank).size();
     for (size_t edge = 0; edge < edges; ++edge)
       sent[static_cast<size_t>(rank)].push_back(written(rank, phase, edge));
@@ -137,12 +137,12 @@ std::vector<Received> Lockstep::incoming(int rank, int phase,
     bytes_ += payload.count * size_of(payload.dtype);
     in.push_back({options_.lost && options_.lost(round_, from, rank) ? Payload{} : payload});
   };
-  if (method_.one_peer) {
-    const PeerSchedule schedule =
-        options_.rule.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
-    const OnePeer peer = one_peer(rank, options_.ranks, static_cast<int64_t>(round_), phase,
-                                  rule(rank).phases(), schedule);
-    arrive(peer.from, 0);
+  if (method_.partners) {
+    const auto number = static_cast<uint64_t>(round_) * static_cast<uint64_t>(rule(rank).phases()) +
+                        static_cast<uint64_t>(phase);
+    const auto peer =
+        method_.partners.of(options_.rule, rank, options_.ranks, options_.seed, number);
+    if (peer.from != rank) arrive(peer.from, 0);
     return in;
   }
   for (const Neighbour& n : topology_.neighbours(rank)) {

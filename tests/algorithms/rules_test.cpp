@@ -179,9 +179,9 @@ TEST_CASE("a rank that goes on under another number goes on where it stood, what
   const ParameterLayout layout = three_tensors(DType::f64);
   const size_t size = layout.size();
   for (const char* method :
-       {"a2cid2", "ad_psgd", "all_reduce", "choco", "d_psgd", "d2", "deepsqueeze",
-        "gradient_tracking", "mean_estimation", "moniqua", "powergossip", "qgm", "relaysgd",
-        "relaysgd_async", "relaysum_grad", "sgp"}) {
+       {"a2cid2", "ad_psgd", "all_reduce", "choco", "d_psgd", "d2", "deepsqueeze", "gasloc",
+        "gradient_tracking", "mean_estimation", "moniqua", "noloco", "powergossip", "qgm",
+        "relaysgd", "relaysgd_async", "relaysum_grad", "sgp"}) {
     for (const OptimizerSettings& optimizer : kOptimizers) {
       INFO(method);
       const Buffer start = buffer_of(normal_row(random, size), DType::f64);

@@ -11,6 +11,7 @@
 #include "app/checkpoint/place_ranks.hpp"
 #include "tests/catch.hpp"
 #include "tests/checkpoint/counted.hpp"
+#include "tests/run/as_matrix.hpp"
 #include "tests/run/simulated_runs.hpp"
 
 using namespace grapevine;
@@ -79,9 +80,11 @@ const Case kMethods[] = {
     {"d_psgd"},
     {"deepsqueeze", "ring", "top-k:0.1", 0.1},
     {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"gasloc"},
     {"gradient_tracking"},
     {"mean_estimation", "chain"},
     {"moniqua", "ring", "modulo:20", 0.1},
+    {"noloco"},
     {"powergossip", "ring", "powergossip:rank=1"},
     {"qgm"},
     {"relaysgd", "chain"},
@@ -117,33 +120,6 @@ Settings quadratics(const Case& c, int ranks) {
   if (const Status possible = check(s); !possible) FAIL(possible.error().message);
   return s;
 }
-
-/// Another objective, whose parameters are a matrix: so factors have something to compress.
-class AsMatrix final : public Objective {
- public:
-  AsMatrix(std::shared_ptr<Objective> of, int64_t rows) : of_(std::move(of)) {
-    layout_.add("x", {rows, static_cast<int64_t>(of_->layout().size()) / rows}, true);
-  }
-
-  const ParameterLayout& layout() const override { return layout_; }
-  bool has_gradients() const override { return of_->has_gradients(); }
-  void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
-  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    return of_->gradient(thread, rank, index, x, g);
-  }
-  Evaluation evaluate(int thread, int rank, ConstVec x) override {
-    return of_->evaluate(thread, rank, x);
-  }
-  uint64_t gradients_per_pass(int rank) const override { return of_->gradients_per_pass(rank); }
-  std::string description() const override { return of_->description(); }
-  Status save_model(const std::string& folder, ConstVec x) override {
-    return of_->save_model(folder, x);
-  }
-
- private:
-  std::shared_ptr<Objective> of_;
-  ParameterLayout layout_{DType::f64};
-};
 
 /// Of many ranks: all have gradients, and what is compressed by factors is a matrix.
 struct ManyRanks {
@@ -183,9 +159,11 @@ const Case kOfMany[] = {
     {"d2", "torus:2x3"},
     {"d_psgd"},
     {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"gasloc"},
     {"gradient_tracking"},
     {"mean_estimation", "binary-tree"},
     {"moniqua", "ring", "modulo:20", 0.1},
+    {"noloco"},
     {"powergossip", "ring", "powergossip:rank=1"},
     {"qgm"},
     {"relaysgd", "binary-tree"},
@@ -242,6 +220,51 @@ TEST_CASE(
       check_interrupted(s);
     }
   }
+}
+
+TEST_CASE("one rank that is interrupted within its inner steps ends as it would have, by each") {
+  for (const Case& c : kMethods) {
+    for (const uint64_t steps : {1u, 7u}) {
+      for (const OptimizerSettings& optimizer : kOptimizers) {
+        INFO(c.method << ' ' << c.compress << ' ' << steps << " steps of "
+                      << static_cast<int>(optimizer.kind));
+        Settings s = quadratics(c, 1);
+        s.rule.optimizer = optimizer;
+        s.inner_steps = steps;
+        s.outer_lr = 0.4;
+        check_interrupted(s);
+      }
+    }
+  }
+}
+
+TEST_CASE("many ranks that are interrupted within their inner steps end alike, by each method") {
+  for (const Case& c : kOfMany) {
+    for (const uint64_t steps : {1u, 7u}) {
+      INFO(c.method << ' ' << c.compress << ' ' << steps << " steps");
+      const ManyRanks many(c, 60);
+      Settings s = many.settings;
+      s.inner_steps = steps;
+      s.outer_lr = 0.4, s.outer_momentum = 0.5;
+      const Recorded recorded = run_recorded(s, 13, {}, many.objective(s));
+      REQUIRE(recorded.checkpoints.size() >= 3);
+      for (const Records& from : recorded.checkpoints) {
+        const RunResult resumed = run_recorded(s, 0, {from, 1}, many.objective(s)).result;
+        CHECK(parameter_hash(resumed.outcome) == hash_after(s, from, many.objective(s)));
+        CHECK(resumed.outcome.gradients == s.gradients);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "a record without inner steps is refused where ranks take some, and names what is missing") {
+  Settings s = without_noise({"a2cid2"}, 2, 40);
+  const Recorded recorded = run_recorded(s, 9);
+  s.inner_steps = 7;
+  const Status fit = fits(s, **make_objective(s), {recorded.checkpoints.front(), 1});
+  REQUIRE_FALSE(fit);
+  CHECK_THAT(fit.error().message, Catch::Contains("rank 0 has no \"front\""));
 }
 
 TEST_CASE("one rank that is interrupted ends as it would have, by every optimizer and schedule") {
@@ -421,7 +444,7 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
     const Spread loss(losses), distance(distances);
     const Method& method = method_named(s.method);
     const bool in_rounds = method.pattern == Pattern::rounds && method.waits;
-    const double of_shift = method.one_peer ? distance.mean : 0;  // which was the last one?
+    const double of_shift = method.partners ? distance.mean : 0;  // which was the last one?
     // The one relays steps alone: its ranks never agree again. The other has sums from the start
     // on, and its relays fill up twice: twice as far off, four times in squares.
     const bool never_agrees = s.method == "relaysum_grad", sums = s.method == "mean_estimation";

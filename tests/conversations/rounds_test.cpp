@@ -80,7 +80,13 @@ class Talk {
     RoundsOptions options;
     options.rank = rank;
     options.phases = settings_.phases;
-    options.one_peer = settings_.one_peer;
+    if (settings_.one_peer) {
+      options.partners = [phases = settings_.phases](int place, int ranks, uint64_t phase) {
+        return one_peer(place, ranks, static_cast<int64_t>(phase) / phases,
+                        static_cast<int>(phase) % phases, phases);
+      };
+      options.most_behind = [](int ranks) { return most_behind(ranks, PeerSchedule::paper); };
+    }
     options.patience_s = 0.5;
     return options;
   }

@@ -109,7 +109,6 @@ class TrappedRounds final : public Deaf {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override {
     trap.step("on_gradient"), Deaf::on_gradient(now, lr, g, copy);
   }
-  bool communicates(uint64_t) const override { return trap.step("communicates"), true; }
   double distance(size_t, const Payload&) override { return trap.step("distance"), 1; }
   void write(int phase, size_t edge, Payload& out) override {
     trap.step("write"), Deaf::write(phase, edge, out);
@@ -229,8 +228,7 @@ TEST_CASE("a method from outside runs by its name, and names that are taken are 
 
 TEST_CASE("what a rule from outside throws ends the run, with its text and whose rule it was") {
   check_trapped(trapped<TrappedRounds>("trapped-rounds", Pattern::rounds),
-                {"read", "on_gradient", "communicates", "write", "distance", "combine"},
-                {"make", "enter"});
+                {"read", "on_gradient", "write", "distance", "combine"}, {"make", "enter"});
   check_trapped(trapped<TrappedPairs>("trapped-pairs", Pattern::pairwise),
                 {"read", "on_gradient", "snapshot", "jump"}, {"set_eta"});
   check_trapped(trapped<TrappedAll>("trapped-all", Pattern::collective),

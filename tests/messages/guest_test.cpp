@@ -140,6 +140,24 @@ TEST_CASE("another name of a tensor is a view of all of it, by sizes and strides
              Catch::Contains("beyond its tensor"));
 }
 
+TEST_CASE("an outer optimizer is a rate above 0 and a momentum below 1, before all tensors") {
+  const auto layout = read_guest_layout("run\nouter 0.7 0.9\ntrained w 2\n");
+  REQUIRE(layout);
+  CHECK(layout->outer == GuestLayout::Outer{0.7, 0.9});
+  CHECK(read_guest_layout("run\nouter 1e-05 0\ntrained w 2\n"));
+  CHECK(read_guest_layout("run\ntrained w 2\n")->outer == GuestLayout::Outer{});
+  for (const char* wrong :
+       {"outer", "outer 0.7", "outer 0 0.9", "outer -1 0.9", "outer inf 0.9", "outer nan 0.9",
+        "outer 0.7 1", "outer 0.7 -0.1", "outer 0.7 nan", "outer 0.7 0.9 1", "outer 0.7 x"}) {
+    INFO(wrong);
+    const auto refused = read_guest_layout("run\n" + std::string(wrong) + "\ntrained w 2\n");
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message, Catch::Contains("line 2: no outer optimizer, accepted: "));
+  }
+  CHECK_FALSE(read_guest_layout("run\ntrained w 2\nouter 0.7 0.9\n"));
+  CHECK_FALSE(read_guest_layout("run\nouter 0.7 0.9\nouter 0.7 0.9\ntrained w 2\n"));
+}
+
 TEST_CASE("a layout that cannot be is refused in a line, and no size overflows") {
   CHECK_THAT(refusal_of(""), Catch::Contains("nothing is trained"));
   CHECK_THAT(refusal_of("run\naside w 3\n"), Catch::Contains("nothing is trained"));

@@ -45,24 +45,80 @@ double norm(const Flat& g) {
   return std::sqrt(squares);
 }
 
-/// The gradient of lm-char by torch::nn's own modules, on windows cut by hand.
-Flat gradient_by_torch(const ObjectiveSpec& spec, int rank, uint64_t index, const Flat& x) {
+struct Windows {
+  torch::Tensor in, next;
+  int64_t words = 0;
+};
+
+/// Those of a gradient, cut by hand.
+Windows windows_of(const ObjectiveSpec& spec, int rank, uint64_t index) {
   const auto text = read_text_set(spec.dataset, "", TokenUnit::character, 1);
   REQUIRE(text);
   const uint32_t windows = static_cast<uint32_t>((text->train.size() - 1) / 8);
   const auto partition = make_partition("contiguous", windows, {}, spec.ranks, spec.seed);
   REQUIRE(partition);
   Batches batches(std::make_shared<Partition>(*partition), spec.seed, spec.batch);
-  const auto in = torch::empty({spec.batch, 8}, torch::kLong), next = torch::empty_like(in);
+  Windows w{torch::empty({spec.batch, 8}, torch::kLong),
+            torch::empty({spec.batch, 8}, torch::kLong),
+            static_cast<int64_t>(text->vocabulary.size())};
   int k = 0;
   for (const uint32_t row : batches.rows(rank, index)) {
     for (int at = 0; at < 8; ++at) {
-      in[k][at] = text->train[row * 8 + at];
-      next[k][at] = text->train[row * 8 + at + 1];
+      w.in[k][at] = text->train[row * 8 + at];
+      w.next[k][at] = text->train[row * 8 + at + 1];
     }
     ++k;
   }
-  const int64_t words = static_cast<int64_t>(text->vocabulary.size());
+  return w;
+}
+
+/// The gradient of gpt:2x2x16 by its definition: attention written out, every product by hand.
+Flat transformer_gradient(const ObjectiveSpec& spec, int rank, uint64_t index, const Flat& x) {
+  const Windows w = windows_of(spec, rank, index);
+  const int64_t width = 16, heads = 2, t = 8;
+  std::vector<torch::Tensor> parameters;
+  size_t at = 0;
+  const auto next = [&](std::vector<int64_t> shape) {
+    torch::Tensor p = torch::empty(shape);
+    std::copy_n(x.data() + at, p.numel(), p.data_ptr<float>());
+    at += static_cast<size_t>(p.numel());
+    parameters.push_back(p.requires_grad_());
+    return parameters.back();
+  };
+  const auto norm = [](const torch::Tensor& h, const torch::Tensor& weight) {
+    const auto mean = h.mean(-1, true);
+    return (h - mean) / (h.var(-1, false, true) + 1e-5).sqrt() * weight;
+  };
+  const auto wte = next({w.words, width}), wpe = next({t, width});
+  torch::Tensor h = wte.index({w.in}) + wpe;
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto ln = next({width}), attn = next({3 * width, width}), proj = next({width, width});
+    const auto qkv = norm(h, ln).matmul(attn.t()).view({-1, t, 3, heads, width / heads});
+    const auto q = qkv.select(2, 0).transpose(1, 2), k = qkv.select(2, 1).transpose(1, 2);
+    const auto v = qkv.select(2, 2).transpose(1, 2);
+    auto scores = q.matmul(k.transpose(2, 3)) / std::sqrt(static_cast<double>(width / heads));
+    const auto later = torch::ones({t, t}, torch::kBool).triu(1);
+    scores = scores.masked_fill(later, -INFINITY);
+    const auto seen = torch::softmax(scores, -1).matmul(v).transpose(1, 2).reshape({-1, t, width});
+    h = h + seen.matmul(proj.t());
+    const auto ln2 = next({width}), up = next({4 * width, width}), down = next({width, 4 * width});
+    const auto inner = norm(h, ln2).matmul(up.t());
+    h = h + (0.5 * inner * (1 + torch::erf(inner / std::sqrt(2.0)))).matmul(down.t());
+  }
+  const auto scores = norm(h, next({width})).matmul(wte.t());
+  REQUIRE(at == x.size());
+  torch::nn::functional::cross_entropy(scores.flatten(0, 1), w.next.flatten()).backward();
+  Flat g;
+  for (const auto& p : parameters) {
+    const torch::Tensor dense = p.grad().contiguous();
+    g.insert(g.end(), dense.data_ptr<float>(), dense.data_ptr<float>() + dense.numel());
+  }
+  return g;
+}
+
+/// The gradient of lm-char by torch::nn's own modules, on windows cut by hand.
+Flat gradient_by_torch(const ObjectiveSpec& spec, int rank, uint64_t index, const Flat& x) {
+  const auto [in, next, words] = windows_of(spec, rank, index);
   torch::nn::Embedding embedding(words, 32);
   torch::nn::LSTM lstm(torch::nn::LSTMOptions(32, 256).batch_first(true));
   torch::nn::Linear decoder(256, words);
@@ -109,9 +165,41 @@ TEST_CASE("A language model's gradient is torch::nn's on the same windows and pa
   }
 }
 
+TEST_CASE("A transformer's gradient is that of its definition, written out") {
+  const test::Scratch scratch;
+  const ObjectiveSpec spec = spec_of(scratch, "gpt:2x2x16");
+  const auto objective = made(spec);
+  const Flat x = start(*objective);
+  for (const uint64_t index : {0, 5}) {
+    const Flat g = gradient(*objective, 1, 2, index, x);
+    const Flat expected = transformer_gradient(spec, 2, index, x);
+    double worst = 0;
+    for (size_t k = 0; k < x.size(); ++k)
+      worst = std::max(worst, static_cast<double>(std::abs(g[k] - expected[k])));
+    CHECK(worst < 1e-6);
+    CHECK(norm(g) > 0.01);
+    CHECK(gradient(*objective, 0, 2, index, x) == g);
+  }
+}
+
+TEST_CASE("A transformer learns a text without chance, with a context of its own") {
+  const test::Scratch scratch;
+  const auto objective = made(spec_of(scratch, "gpt:2x2x32,ctx=12"));
+  Flat x = start(*objective), g(x.size());
+  CHECK(objective->evaluate(0, -1, view(x)).loss == Approx(std::log(11.0)).margin(0.1));
+  for (uint64_t step = 0; step < 300; ++step) {
+    objective->gradient(0, static_cast<int>(step % 3), step / 3, view(x), view(g));
+    for (size_t k = 0; k < x.size(); ++k)
+      x[k] -= 0.5f * g[k];
+  }
+  const Evaluation after = objective->evaluate(1, -1, view(x));
+  CHECK(after.accuracy > 0.8);
+  REQUIRE(objective->save_model(scratch.path(), view(x)));
+}
+
 TEST_CASE("A language model's gradient is the slope of the loss it returns, tied or not") {
   const test::Scratch scratch;
-  for (const std::string model : {"lm-char", "lm-word"}) {
+  for (const std::string model : {"lm-char", "lm-word", "gpt:2x2x16"}) {
     INFO(model);
     const auto objective = made(spec_of(scratch, model));
     const Flat x = start(*objective);

@@ -114,7 +114,9 @@ TEST_CASE("A model and a data set that do not fit are refused before anything is
   ObjectiveSpec spec = language("text:/none");
   spec.model = "cnn-small";
   CHECK(refusal(spec) ==
-        "model is \"cnn-small\" and data set text:/none is text, accepted: lm-char, lm-word");
+        "model is \"cnn-small\" and data set text:/none is text, accepted: lm-char, lm-word, "
+        "gpt-char, "
+        "gpt:LAYERSxHEADSxWIDTH");
   spec = language("text:/none");
   spec.window = 0;
   CHECK(refusal(spec) == "window is 0, accepted: 1 or more");
@@ -127,7 +129,8 @@ TEST_CASE("A model and a data set that do not fit are refused before anything is
   spec.ranks = 2;
   spec.partition = "dirichlet:1";
   CHECK(refusal(spec) ==
-        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, contiguous");
+        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, "
+        "contiguous");
 }
 
 TEST_CASE("Language models are laid out as torch::nn has them, words with tied embeddings") {
@@ -139,6 +142,30 @@ TEST_CASE("Language models are laid out as torch::nn has them, words with tied e
   CHECK(words.layout.entries()[0].shape == std::vector<int64_t>{4096, 64});
   for (const auto& entry : words.layout.entries()) {
     CHECK(entry.decays == (entry.shape.size() > 1));
+  }
+}
+
+TEST_CASE("A transformer is laid out as nanoGPT has it, and its own context is the window") {
+  const NetworkPlan laptop = plan_language_model("gpt-char", 65, 64, false);
+  CHECK(laptop.layout.size() == 804096);
+  CHECK(laptop.layout.entries()[0].name == "transformer.wte.weight");
+  CHECK(laptop.layout.entries()[3].name == "transformer.h.0.attn.c_attn.weight");
+  CHECK(laptop.layout.entries()[3].shape == std::vector<int64_t>{384, 128});
+  CHECK(laptop.layout.entries().back().name == "transformer.ln_f.weight");
+  for (const auto& entry : laptop.layout.entries())
+    CHECK(entry.decays == (entry.shape.size() > 1));
+  CHECK((*transformer_of("gpt-char"))->context == 64);
+  CHECK((*transformer_of("gpt:3x4x64"))->context == 0);
+  CHECK((*transformer_of("gpt:3x4x64,ctx=48"))->context == 48);
+  CHECK_FALSE(*transformer_of("lm-char"));
+  for (const char* wrong :
+       {"gpt", "gpt:", "gpt:3x4", "gpt:3x4x63", "gpt:0x4x64", "gpt:3x0x64", "gpt:3x4x64x2",
+        "gpt:3x4x64,ctx=0", "gpt:3x4x64,ctx", "gpt:3x4x64,ctx=8,ctx=8", "gpt:3x4x-64",
+        "gpt:3x4x64,window=8", "gpt:3000000000x4x64", "gpt:3x4x1000000"}) {
+    INFO(wrong);
+    ObjectiveSpec spec = language("text:/none");
+    spec.model = wrong;
+    CHECK_THAT(refusal(spec), Catch::Contains("accepted: gpt:LAYERSxHEADSxWIDTH"));
   }
 }
 

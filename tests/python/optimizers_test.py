@@ -1,5 +1,6 @@
 """Alone, a joined script computes what the bare one does: to the bit, with every optimizer."""
 
+import copy
 import unittest
 
 import torch
@@ -187,6 +188,42 @@ class Optimizers(unittest.TestCase):
                 self.assertEqual(rank.steps, 2)
                 for name, value in model.state_dict().items():
                     self.assertTrue(torch.equal(mean[name], value), name)
+
+    def test_an_outer_optimizer_has_the_bits_of_torchs_own_fed_by_hand(self):
+        rounds = [4] * 6 + [1]  # the last one is handed in at the end
+        model = network()
+        by_hand = copy.deepcopy(model)
+        inner = torch.optim.AdamW(by_hand.parameters(), 0.01)
+        base = [p.detach().clone().requires_grad_() for p in by_hand.parameters()]
+        outer = torch.optim.SGD(base, 0.7, momentum=0.9, nesterov=True)
+        for seed, steps in enumerate(rounds):
+            train(by_hand, inner, steps, seed=seed)
+            with torch.no_grad():
+                for anchor, p in zip(base, by_hand.parameters()):
+                    anchor.grad = anchor - p
+                outer.step()
+                for anchor, p in zip(base, by_hand.parameters()):
+                    p.copy_(anchor)
+        with Node() as node:
+            optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+            with grapevine.join(model, optimizer, node.path, every=4, outer=(0.7, 0.9)) as rank:
+                for seed, steps in enumerate(rounds):
+                    train(model, optimizer, steps, seed=seed)
+                mean = rank.finish()
+                self.assertEqual(rank.steps, len(rounds))
+        for name, value in by_hand.state_dict().items():
+            self.assertTrue(torch.equal(mean[name], value), name)
+
+    def test_scripts_of_a_run_have_one_outer_optimizer(self):
+        model = network()
+        for wrong in (0.7, (0.7,), (0, 0.9), (0.7, 1), (float("nan"), 0), ("a", "b")):
+            with self.assertRaisesRegex(ValueError, "outer is .*accepted: None, or"):
+                grapevine.join(model, sgd(model), "nowhere", outer=wrong)
+        with Node(2) as node:
+            with grapevine.join(model, sgd(model), node.path, outer=(0.7, 0.9)):
+                other = network()
+                with self.assertRaisesRegex(grapevine.Refused, r"no outer=; this run has outer="):
+                    grapevine.join(other, sgd(other), node.path)
 
     def test_optimizers_in_the_backward_pass_with_STEP_by_hand(self):
         inputs = torch.randn(3, 8)

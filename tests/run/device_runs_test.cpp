@@ -28,6 +28,8 @@ constexpr Run kRuns[] = {
     {"d2", "ring", "complete", ""},
     {"gradient_tracking", "ring", "star", ""},
     {"sgp", "ring", "complete", ""},
+    {"noloco", "ring", "complete", ""},
+    {"gasloc", "ring", "complete", ""},
     {"relaysgd", "binary-tree", "chain", ""},
     {"relaysgd", "double-binary-trees", "chain", ""},
     {"relaysum_grad", "chain", "binary-tree", ""},
@@ -130,6 +132,23 @@ TEST_CASE("a sample of ranks on a device is the sample of the same ranks in the 
       for (size_t i = 0; i < here[k].mean->size(); ++i)
         CHECK((*there[k].mean)[i] == Approx((*here[k].mean)[i]).margin(1e-12));
     }
+  }
+}
+
+TEST_CASE("so has a run whose ranks take inner steps, by every method") {
+  for (const Run& r : kRuns) {
+    Settings s = settings_of(r);
+    s.inner_steps = 4;
+    s.rule.optimizer = {.kind = OptimizerKind::adamw};
+    INFO(r.method << " on " << r.topology << ' ' << r.compress);
+    REQUIRE(check(s));
+    const RunResult host = simulate_one(s, 1);
+    RunDevice device(1);
+    const RunResult there = *simulate_on(device, s, 1);
+    CHECK(there.events == host.events);
+    CHECK(there.outcome.gradients == host.outcome.gradients);
+    CHECK(parameter_hash(there.outcome) == parameter_hash(host.outcome));
+    CHECK(device.world().judge().findings() == std::set<std::string>());
   }
 }
 

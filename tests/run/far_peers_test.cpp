@@ -25,8 +25,8 @@ Settings quadratic(const char* method, const char* topology, double rate) {
   s.lr = {0.05, Schedule::cosine, 0.1};
   s.rule.optimizer = with_optimizer({0.9, 0}).optimizer;
   s.weights = std::string(method) == "d2" ? "lazy" : "metropolis";
-  if (method_named(method).check_compress != nullptr && method_named(method).gossips)
-    s.rule.gamma = 0.1;
+  const bool is_lossy = method_named(method).check_compress != nullptr && s.method != "d_psgd";
+  if (is_lossy && method_named(method).gossips) s.rule.gamma = 0.1;
   if (s.method == "moniqua") s.rule.compress = "modulo:8";  // what two neighbours may differ by
   return s;
 }

@@ -57,6 +57,12 @@ double apart(const RunResult& a, const RunResult& b) {
   return worst;
 }
 
+double apart_by(const RunResult& r, int rank, int other) {
+  const auto& x = *r.outcome.parameters[static_cast<size_t>(rank)].x;
+  const auto& y = *r.outcome.parameters[static_cast<size_t>(other)].x;
+  return std::sqrt(square_distance({}, x, y));
+}
+
 uint64_t steps_of(const RunResult& r, int rank) {
   for (const WorkerReport& w : r.outcome.workers)
     if (w.rank == rank) return w.gradients;
@@ -105,6 +111,22 @@ TEST_CASE("a script's own momentum is the rule's, and nothing is lost between it
       const RunResult guests = with_scripts(s, seed, alike({.lr = 0.1, .momentum = 0.9}));
       CHECK(apart(guests, own) < 1e-10);
       CHECK(guests.outcome.conserved_error < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("with an outer rate a script's steps are gradients, as a rank's own inner steps are") {
+  for (const std::string method : {"a2cid2", "ad_psgd", "d_psgd", "all_reduce", "sgp"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      INFO(method << " seed " << seed);
+      Settings s = descending(method, "ring", 0);
+      s.outer_lr = 0.5, s.outer_momentum = 0.6;
+      const RunResult own = simulate_one(s, seed);
+      const RunResult guests = with_scripts(s, seed, alike({.lr = 0.1}));
+      CHECK(guests.outcome.exchanges == own.outcome.exchanges);
+      CHECK(apart(guests, own) < 1e-11);
+      s.outer_lr = 0;
+      CHECK(apart(guests, with_scripts(s, seed, alike({.lr = 0.1}))) > 1e-3);
     }
   }
 }
@@ -288,7 +310,8 @@ TEST_CASE("a run ends when all scripts have said that they have done their share
   CHECK(steps_of(r, 1) == 25);
 }
 
-TEST_CASE("what a script leaves of its share the others do, who do not wait for it in rounds either") {
+TEST_CASE(
+    "what a script leaves of its share the others do, who do not wait for it in rounds either") {
   for (const std::string method : {"a2cid2", "d_psgd", "all_reduce", "gradient_tracking", "sgp"}) {
     INFO(method);
     Settings s = descending(method, "ring", 0);
@@ -306,7 +329,8 @@ TEST_CASE("what a script leaves of its share the others do, who do not wait for 
   }
 }
 
-TEST_CASE("in rounds a rank that has finished holds nobody up, and moves by nobody's step but theirs") {
+TEST_CASE(
+    "in rounds a rank that has finished holds nobody up, and moves by nobody's step but theirs") {
   for (const std::string method : {"d_psgd", "all_reduce"}) {
     INFO(method);
     Settings s = descending(method, "ring", 0);
@@ -320,6 +344,19 @@ TEST_CASE("in rounds a rank that has finished holds nobody up, and moves by nobo
     CHECK(r.outcome.seconds < all.outcome.seconds + 2);  // as long as its own steps take
     CHECK(r.outcome.gradients == 7 * 5 + 30);
   }
+}
+
+TEST_CASE("a script that has ended takes the outer steps of all, at their rate") {
+  Settings s = descending("all_reduce", "ring", 0);
+  s.until_s = 1000;
+  s.objective.noise = 0;
+  s.outer_lr = 0.5, s.outer_momentum = 0.9;
+  auto scripts = alike({.lr = 0.1, .steps = 5});
+  scripts[3][0].steps = 30;
+  const RunResult r = with_scripts(s, 1, scripts);
+  CHECK(r.outcome.gradients == 7 * 5 + 30);
+  for (int rank = 1; rank < kRanks; ++rank)
+    CHECK(apart_by(r, rank, 0) == 0);
 }
 
 TEST_CASE("a script that makes a number which is none hears of it, and nobody else has it") {

@@ -27,6 +27,8 @@ const Case kCases[] = {
     {"d2", "torus:3x4"},
     {"gradient_tracking"},
     {"sgp"},
+    {"noloco"},
+    {"gasloc"},
     {"choco", "ring", "sign", 0.2},
     {"deepsqueeze", "ring", "quantise:8", 0.1},
     {"moniqua", "ring", "modulo:20", 0.1},

@@ -86,7 +86,7 @@ class Stage {
         ManagerDependencies{.clock = RunClock(system_),
                             .settings = settings,
                             .compute = compute,
-                            .gradient_s = 1,
+                            .step_s = 1,
                             .observers = {},
                             .membership = membership_,
                             .spectra = std::make_shared<SpectrumCache>()});

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import multiprocessing
 import os
-from typing import Optional, Sequence, Union
+from typing import Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -22,6 +24,7 @@ def join(
     alone: float = 60.0,
     run: str = "",
     gradients: Optional[int] = None,
+    outer: Optional[Tuple[float, float]] = None,
 ) -> Rank:
     """Joins the run of a node: from now on the rank's parameters are `model`'s.
 
@@ -39,6 +42,8 @@ def join(
     run        the name of the run that is meant; "": the node's own
     gradients  optimizer steps that all ranks together take: the work of the run, which the first
                script may say where nobody has. Another number than the run has is `Refused`
+    outer      (learning rate, momentum): what `every` steps have done is a gradient for SGD with
+               Nesterov's momentum, whose step is the rank's; None: it is the rank's step itself
 
     Raises ValueError for what cannot be joined, `Refused` with the node's reason, `NodeGone`.
     """
@@ -48,6 +53,7 @@ def join(
             'put the training under `if __name__ == "__main__":`'
         )
     _refuse_mistakes(model, optimizer, also, every, alone, gradients)
+    outer = _outer_of(outer)
     seat = None
     if node is None and rank is None and os.environ.get("GRAPEVINE_SEAT", "").isdigit():
         seat = int(os.environ["GRAPEVINE_SEAT"])
@@ -61,7 +67,9 @@ def join(
     if rank is None:
         rank = wanted
     try:
-        return Rank(model, first, others, path, rank, seat, every, alone, run, gradients or 0)
+        return Rank(
+            model, first, others, path, rank, seat, every, alone, run, gradients or 0, outer
+        )
     except Refused as refused:
         mine = [str(other.rank) for other in open_ranks() if other._path == path]
         if not mine or "seat is free" not in str(refused):
@@ -107,6 +115,20 @@ def _refuse_mistakes(
         raise ValueError(
             "gradients is %s, accepted: 1 to 2**53 optimizer steps of all ranks" % (gradients,)
         )
+
+
+def _outer_of(outer: object) -> Optional[Tuple[float, float]]:
+    """The rate and the momentum, as the node takes them."""
+    if outer is None:
+        return None
+    if isinstance(outer, (tuple, list)) and len(outer) == 2:
+        with contextlib.suppress(TypeError, ValueError):
+            rate, momentum = float(outer[0]), float(outer[1])
+            if 0 < rate < math.inf and 0 <= momentum < 1:
+                return rate, momentum
+    raise ValueError(
+        "outer is %s, accepted: None, or (a rate above 0, a momentum from 0 to below 1)" % (outer,)
+    )
 
 
 def _leave_first_rank(model: torch.nn.Module, path: str) -> Optional[int]:

@@ -52,9 +52,10 @@ class Layout:
     trained: int  # how many of `tensors`
     tied: List[Tied] = field(default_factory=list)
 
-    def text(self, run: str) -> bytes:
-        """What `join` says: the run's name, a line a tensor, and one for each other name."""
-        lines = [run]
+    def text(self, run: str, outer: Optional[Tuple[float, float]] = None) -> bytes:
+        """What `join` says: the run's name, the rate and momentum of its outer optimizer, a line
+        a tensor, and one for each other name."""
+        lines = [run] if outer is None else [run, "outer %r %r" % outer]
         for at, joined in enumerate(self.tensors):
             aside = "aside64" if joined.dtype == torch.float64 else "aside"
             words = ["trained" if at < self.trained else aside, joined.name]

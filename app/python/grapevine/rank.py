@@ -61,6 +61,7 @@ class Rank:
         alone: float,
         run: str,
         gradients: int = 0,
+        outer: Optional[Tuple[float, float]] = None,
     ) -> None:
         self.model = model
         self.rank = self.ranks = self.steps = self.run_steps = self.exchanges = 0
@@ -71,7 +72,7 @@ class Rank:
         self.kept_steps: Optional[int] = None
         self._loss = float("nan")
         self._path, self._every, self._patience, self._run = path, every, alone, run
-        self._seat = seat
+        self._seat, self._outer = seat, outer
         self._pid = os.getpid()
         self._thread = threading.get_ident()  # that trains
         self._lock = threading.RLock()  # of the one connection
@@ -330,7 +331,7 @@ class Rank:
     def _sit_down(self, node: Connection, **seat: int) -> bool:
         front = None
         try:
-            text = self._layout.text(self._run)
+            text = self._layout.text(self._run, self._outer)
             join = Record(kind=Kind.JOIN, number=self._wanted, size=len(text), **seat)
             answer = node.ask(join, text)
             front = Front(self._layout, node.take_descriptor())

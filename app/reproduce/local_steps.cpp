@@ -1,0 +1,159 @@
+// reproduce local-steps: outer steps on what several steps of each rank have done, against loops.
+//
+// 16 ranks on the scalar problem of exact.cpp take 60 rounds of 5 steps at a rate of 0.1. Theta is
+// where a round begins, moved where the inner steps have led, g = theta - moved. The loops share
+// the gradients and the drawn matchings with the actors, and nothing else.
+//
+//   DiLoCo      v = mu v + mean g,  theta -= eta (mean g + mu v)         (arXiv 2311.08105)
+//   local SGD   theta_i = sum_j W_ij moved_j                             (arXiv 1805.09767)
+//   NoLoCo      d_i = mu d_i + eta ((moved_i + moved_j) / 2 - theta_i),  theta_i += d_i
+//                                                                        (arXiv 2506.10911)
+//   GASLoC      y_i = theta_i - eta g_i                                  (arXiv 2606.11081)
+//               theta_i = (y_i + y_j) / 2 + gamma (y_i - y_i of the round before)
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/reproduce/runs.hpp"
+#include "topologies/schedule.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr uint64_t kInner = 5, kRounds = 60, kSeed = 1;
+constexpr double kRate = 0.1, kTolerance = 1e-12;
+
+using Numbers = std::vector<double>;  // one of each rank
+
+struct Loop {
+  double eta = 0, mu = 0;
+  Numbers theta, memory;  // v, d, or y of the round before
+  uint64_t round = 0;
+};
+
+Numbers paired(const Numbers& y, uint64_t round) {
+  Numbers mean(y.size());
+  const int ranks = static_cast<int>(y.size());
+  for (int i = 0; i < ranks; ++i) {
+    const int j = matched(i, ranks, kSeed, round);
+    mean[static_cast<size_t>(i)] = (y[static_cast<size_t>(i)] + y[static_cast<size_t>(j)]) / 2;
+  }
+  return mean;
+}
+
+void take_together(Loop& loop, const Numbers& moved) {
+  const auto n = static_cast<double>(moved.size());
+  double g = 0;
+  for (size_t i = 0; i < moved.size(); ++i)
+    g += (loop.theta[i] - moved[i]) / n;
+  for (size_t i = 0; i < moved.size(); ++i) {
+    loop.memory[i] = loop.mu * loop.memory[i] + g;
+    loop.theta[i] -= loop.eta * (g + loop.mu * loop.memory[i]);
+  }
+}
+
+void average_on_ring(Loop& loop, const Numbers& moved) {
+  const size_t n = moved.size();
+  for (size_t i = 0; i < n; ++i)
+    loop.theta[i] = (moved[i] + moved[(i + 1) % n] + moved[(i + n - 1) % n]) / 3;
+}
+
+void noloco(Loop& loop, const Numbers& moved) {
+  const Numbers mean = paired(moved, loop.round);
+  for (size_t i = 0; i < moved.size(); ++i) {
+    loop.memory[i] = loop.mu * loop.memory[i] + loop.eta * (mean[i] - loop.theta[i]);
+    loop.theta[i] += loop.memory[i];
+  }
+}
+
+void gasloc(Loop& loop, const Numbers& moved) {
+  if (loop.round == 0) loop.memory = loop.theta;
+  Numbers y(moved.size());
+  for (size_t i = 0; i < moved.size(); ++i)
+    y[i] = loop.theta[i] - loop.eta * (loop.theta[i] - moved[i]);
+  const Numbers mean = paired(y, loop.round);
+  for (size_t i = 0; i < moved.size(); ++i)
+    loop.theta[i] = mean[i] + loop.mu * (y[i] - loop.memory[i]);
+  loop.memory = y;
+}
+
+struct Row {
+  const char* what;
+  const char* words;
+  int ranks;
+  double eta, mu;
+  void (*step)(Loop&, const Numbers& moved);
+};
+
+constexpr Row kRows[] = {
+    {"DiLoCo by all_reduce", "method=all_reduce", 16, 0.7, 0.9, take_together},
+    {"a rank alone", "method=a2cid2 topology=chain", 1, 0.7, 0.9, take_together},
+    {"local SGD by d_psgd", "method=d_psgd", 16, 1, 0, average_on_ring},
+    {"NoLoCo", "method=noloco", 16, 0.7, 0.5, noloco},
+    {"GASLoC", "method=gasloc", 16, 0.7, 0.6, gasloc},
+};
+
+Numbers oracle(const Row& row, Objective& objective) {
+  Loop loop{row.eta, row.mu, Numbers(static_cast<size_t>(row.ranks)),
+            Numbers(static_cast<size_t>(row.ranks))};
+  const auto number = [](double& x) { return Vec(&x, 1, DType::f64); };
+  for (int rank = 0; rank < row.ranks; ++rank)
+    objective.initial_point(rank, number(loop.theta[static_cast<size_t>(rank)]));
+  for (; loop.round < kRounds; ++loop.round) {
+    Numbers moved = loop.theta;
+    for (int rank = 0; rank < row.ranks; ++rank) {
+      double& x = moved[static_cast<size_t>(rank)];
+      for (uint64_t step = 0; step < kInner; ++step) {
+        double g = 0;
+        objective.gradient(0, rank, loop.round * kInner + step, number(x), number(g));
+        x -= kRate * g;
+      }
+    }
+    row.step(loop, moved);
+  }
+  return loop.theta;
+}
+
+Result<std::shared_ptr<Objective>> problem_of(const Row& row) {
+  ObjectiveSpec spec;
+  spec.objective = "scalar";
+  spec.ranks = row.ranks;
+  auto made = make_objective(spec);
+  if (!made) return made.error();
+  return std::shared_ptr<Objective>(std::move(*made));
+}
+
+}  // namespace
+
+Result<Claims> reproduce_local_steps(const Effort& effort) {
+  std::vector<Run> runs;
+  std::vector<Numbers> expected;
+  for (const Row& row : kRows) {
+    const auto objective = problem_of(row);
+    if (!objective) return objective.error();
+    expected.push_back(oracle(row, **objective));
+    Run run;
+    run.words = fmt::format(
+        "objective=scalar ranks={} lr={} inner-steps={} outer-lr={} outer-momentum={} {}",
+        row.ranks, kRate, kInner, row.eta, row.mu, row.words);
+    run.rounds = effort.rounds(kInner * kRounds);
+    run.seed = kSeed;
+    runs.push_back(std::move(run));
+  }
+  const auto summaries = perform_all(runs, effort);
+  if (!summaries) return summaries.error();
+  Claims claims;
+  for (size_t k = 0; k < runs.size(); ++k) {
+    double farthest = 0;
+    for (size_t rank = 0; rank < expected[k].size(); ++rank) {
+      const double x = parameters_of((*summaries)[k], static_cast<int>(rank)).front();
+      farthest = std::max(farthest, std::abs(x - expected[k][rank]));
+    }
+    claims.push_back({fmt::format("{}: the farthest rank from the loop", kRows[k].what), 0,
+                      farthest, kTolerance, Accept::absolute});
+  }
+  return claims;
+}
+
+}  // namespace grapevine
