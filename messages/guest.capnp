@@ -1,6 +1,6 @@
 # What a guest (a script that computes a rank's steps) and its node say to each other on the node's door: one
-# struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join, a refusal or
-# what is said of a checkpoint.
+# struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join, a report, a
+# refusal or what is said of a checkpoint.
 #
 # Fields are only ever appended, and each change of meaning raises `version`. FORMAT.md says what each field means
 # in which record.
@@ -25,6 +25,7 @@ enum GuestKind {
   checkpoint @12;
   saved @13;
   share @14;
+  report @15;
 }
 
 struct GuestRecord {

@@ -14,11 +14,14 @@
 //   checkpoint                                  -> saved, text: what became of it
 //   share    number: gradients of the data      -> share: how far the rank is in its data, and
 //                                                  value: gradients that all ranks have told
+//   report   text: a GuestReport               -> report
 //   leave                                       -> bye
 //
 // `wait` comes once a second before an answer that takes longer.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,9 +42,10 @@ enum class GuestKind : uint16_t {
   wait,
   checkpoint,
   saved,
-  share
+  share,
+  report
 };
-constexpr int kGuestKinds = 15;
+constexpr int kGuestKinds = 16;
 
 constexpr uint16_t kGuestResumed = 1;    // welcome: the rank has parameters, and they are the front
 constexpr uint16_t kGuestEnd = 2;        // of an answer: no more steps are taken
@@ -71,6 +75,12 @@ struct GuestShare {
   uint64_t local_steps = 0;  // of the optimizer, that the rank's steps hold beyond one each
   bool operator==(const GuestShare&) const = default;
 };
+
+/// What a script has measured, by the names that it gives: the text of a report, a line NAME VALUE
+/// each. At least one; a name is of a to z, 0 to 9 and _, a value is finite.
+using GuestReport = std::map<std::string, double, std::less<>>;
+constexpr size_t kGuestMeasures = 8;      // names of a rank, at most
+constexpr size_t kGuestMeasureName = 32;  // characters of one, at most
 
 /// What a script trains: the text of a join. A line with the run's name (empty: whichever it is),
 /// at most one with its outer optimizer, then a line a tensor, in this order:

@@ -27,7 +27,8 @@ static_assert(kGuestRecordBytes == (1 + kRecordSegmentWords) * sizeof(capnp::wor
 static_assert(capnp::_::structSize<wire::GuestRecord>().data == kRecordStructWords);
 static_assert(capnp::_::structSize<wire::GuestRecord>().pointers == 0);
 static_assert(std::endian::native == std::endian::little);
-static_assert(int(wire::GuestKind::SHARE) == int(GuestKind::share) && kGuestKinds == 15);
+static_assert(int(wire::GuestKind::REPORT) == int(GuestKind::report) && kGuestKinds == 16);
+static_assert(int(wire::GuestKind::SHARE) == int(GuestKind::share));
 static_assert(int(wire::GuestKind::SAVED) == int(GuestKind::saved));
 static_assert(int(wire::GuestKind::CHECKPOINT) == int(GuestKind::checkpoint));
 static_assert(int(wire::GuestKind::WAIT) == int(GuestKind::wait));
@@ -61,10 +62,23 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
+/// What is before the next line's end; the text goes on behind it.
+std::string_view next_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
 bool is_plain(std::string_view text) {
   for (const char c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) return false;
   return true;
+}
+
+bool is_measure(std::string_view name) {
+  return !name.empty() && name.size() <= kGuestMeasureName && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
 }
 
 /// What a line of a layout may begin with, in the order of the lines.
@@ -256,17 +270,37 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
       r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
   if (has_text && r.count > kGuestTextBytes)
     return record_refused("bytes of text", r.count, fmt::format("at most {}", kGuestTextBytes));
+  if (r.kind == GuestKind::report && r.count > kGuestReportBytes)
+    return record_refused("bytes of text", r.count, fmt::format("at most {}", kGuestReportBytes));
   return r;
 }
 
 Result<GuestLayout> read_guest_layout(std::string_view text) {
   LayoutReader reader;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (Status ok = reader.read(text.substr(0, end)); !ok) return ok.error();
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty())
+    if (Status ok = reader.read(next_line(text)); !ok) return ok.error();
   return std::move(reader).whole();
+}
+
+Result<GuestReport> read_guest_report(std::string_view text) {
+  GuestReport report;
+  const auto bad = [&report](const std::string& what) {
+    return world_error(fmt::format("report refused: line {}: {}", report.size() + 1, what));
+  };
+  do {
+    std::string_view line = next_line(text);
+    const std::string_view name = next_word(line);
+    if (!is_measure(name))
+      return bad(fmt::format("no name, accepted: 1 to {} characters a to z, 0 to 9 and _",
+                             kGuestMeasureName));
+    const auto value = number_of<double>(line);
+    if (!value || !std::isfinite(*value)) return bad("no finite number, accepted: NAME VALUE");
+    if (report.contains(name)) return bad("a name for the second time");
+    if (report.size() == kGuestMeasures)
+      return bad(fmt::format("too many names, accepted: at most {}", kGuestMeasures));
+    report.emplace(name, *value);
+  } while (!text.empty());
+  return report;
 }
 
 }  // namespace grapevine

@@ -14,6 +14,7 @@ namespace grapevine {
 constexpr uint16_t kGuestVersion = 2;
 constexpr size_t kGuestRecordBytes = 80;
 constexpr uint64_t kGuestTextBytes = uint64_t{16} << 20;  // of a layout or a refusal, at most
+constexpr uint64_t kGuestReportBytes = 512;               // of a report, at most
 constexpr uint64_t kGuestElements = uint64_t{1} << 34;    // trained and aside together, at most
 
 using GuestRecordBytes = std::array<std::byte, kGuestRecordBytes>;
@@ -22,7 +23,7 @@ GuestRecordBytes encode(const GuestRecord&);
 
 /// Refuses, with one line: another length, what is not one segment with one such struct, another
 /// version, an unknown kind or flag, a dtype other than fp32, a text above kGuestTextBytes of a
-/// join, a refusal or what is said of a checkpoint.
+/// join, a refusal or what is said of a checkpoint, or above kGuestReportBytes of a report.
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 
 /// Refuses, with one line: a line that begins with none of the words, or behind those that follow
@@ -30,5 +31,9 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 /// trained, a name that is empty, given twice or has control characters, a size that is no number
 /// or negative, more than kGuestElements in all, a tied name that is no view of all of a tensor.
 Result<GuestLayout> read_guest_layout(std::string_view text);
+
+/// Refuses, with one line: no line or more than kGuestMeasures, a name that is none or given twice,
+/// a value that is no finite number.
+Result<GuestReport> read_guest_report(std::string_view text);
 
 }  // namespace grapevine

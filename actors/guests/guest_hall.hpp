@@ -13,6 +13,7 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,15 +46,23 @@ struct GuestHallOptions {
   std::chrono::seconds latecomers{10};
 };
 
+/// What the script of a rank has measured, as it said last.
+struct GuestMeasure {
+  double value = 0;
+  uint64_t steps = 0;   // of the rank, then
+  uint64_t number = 0;  // of all that was said at its place
+};
+
 /// One place, for reports.
 struct GuestStatus {
-  int rank = -1;            // -1: the run has not begun
-  int process = 0;          // of the script; 0: nobody sits there
-  uint64_t steps = 0;       // of the rank, as the script knows
-  double since_step_s = 0;  // since the script was answered
-  uint64_t visits = 0;      // scripts that have sat there
-  int group = 0;            // of the processes of the last of them
-  bool done = false;        // no more steps are taken there
+  int rank = -1;                                   // -1: the run has not begun
+  int process = 0;                                 // of the script; 0: nobody sits there
+  uint64_t steps = 0;                              // of the rank, as the script knows
+  double since_step_s = 0;                         // since the script was answered
+  uint64_t visits = 0;                             // scripts that have sat there
+  int group = 0;                                   // of the processes of the last of them
+  bool done = false;                               // no more steps are taken there
+  std::map<std::string, GuestMeasure> measured{};  // by name, at most kGuestMeasures
 };
 
 class GuestHall {
@@ -122,6 +131,7 @@ class GuestHall {
     Clock::time_point answered_at{};
     Descriptor blob;
     uint64_t blob_number = 0, blob_bytes = 0;
+    uint64_t reports = 0;  // values that were said here
     GuestShare share;
   };
 

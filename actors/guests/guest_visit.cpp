@@ -145,6 +145,7 @@ bool GuestVisit::handle(Question& question) {
     case GuestKind::finish: return finish();
     case GuestKind::checkpoint: return checkpoint();
     case GuestKind::share: return share(question);
+    case GuestKind::report: return report(question);
     default: return script_.refuse("a script joins once"), false;
   }
 }
@@ -607,6 +608,27 @@ bool GuestVisit::share(const Question& question) {
   const ConstVec front = seat_->front, base = seat_->base.vec();
   if (std::memcmp(front.data, base.data, front.bytes()) != 0) answer.flags |= kGuestMoved;
   return script_.answer(answer);
+}
+
+/// The latest of each name stands in the node's status; what an earlier script said is past then.
+bool GuestVisit::report(const Question& question) {
+  const auto told = read_guest_report(question.text);
+  if (!told) return script_.refuse(told.error().message), false;
+  size_t names = told->size();
+  {
+    const std::lock_guard lock(hall_.mutex_);
+    GuestHall::Place& at = place();
+    if (!std::exchange(reports_, true)) at.status.measured.clear();
+    for (const auto& [name, _] : at.status.measured)
+      names += !told->contains(name);
+    for (const auto& [name, value] : *told)
+      if (names <= kGuestMeasures) at.status.measured[name] = {value, number_, ++at.reports};
+  }
+  if (names > kGuestMeasures)
+    return script_.refuse(fmt::format("{} names reported by one script, accepted: at most {}",
+                                      names, kGuestMeasures)),
+           false;
+  return script_.answer(record(GuestKind::report));
 }
 
 // --- means

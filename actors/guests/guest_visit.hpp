@@ -39,6 +39,7 @@ class GuestVisit {
   bool finish();
   bool checkpoint();
   bool share(const Question&);
+  bool report(const Question&);
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
   void served();
 
@@ -66,6 +67,7 @@ class GuestVisit {
   bool stands_ = false;  // again: the place is another's by now
   bool counts_ = false;  // among those that have no last mean yet
   bool finishes_ = false;
+  bool reports_ = false;
   GuestLayout layout_;
   std::shared_ptr<SharedMemory> memory_;
   std::shared_ptr<GuestSeat> seat_;

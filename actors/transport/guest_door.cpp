@@ -43,6 +43,7 @@ bool asks(GuestKind kind) {
     case GuestKind::finish:
     case GuestKind::checkpoint:
     case GuestKind::share:
+    case GuestKind::report:
     case GuestKind::leave: return true;
     default: return false;
   }
@@ -79,7 +80,7 @@ bool GuestConnection::next(GuestQuestion& question) {
                               static_cast<int>(record->kind))),
            false;
   question.record = *record;
-  if (record->kind != GuestKind::join) return true;
+  if (record->kind != GuestKind::join && record->kind != GuestKind::report) return true;
   constexpr size_t kChunk = 1 << 16;  // what is announced is not believed before it comes
   while (question.text.size() < record->count) {
     const size_t before = question.text.size();

@@ -25,7 +25,7 @@ namespace grapevine {
 
 struct GuestQuestion {
   GuestRecord record;
-  std::string text;       // of a join
+  std::string text;       // of a join or a report
   Descriptor descriptor;  // that came with it; may be none
 };
 

@@ -155,6 +155,14 @@ void add_ranks(Page& page, const Json& s) {
   }
 }
 
+void add_reported(Page& page, const Json& s) {
+  if (!s.contains("guests")) return;
+  page.family("reported", "gauge", "What the script of a rank here has measured, as it names it.");
+  for (const Json& script : s["guests"]["scripts"])
+    for (const auto& [name, said] : script["reported"].items())
+      page.series(label("rank", script["rank"].dump()) + "," + label("name", name), said["value"]);
+}
+
 void add_edges(Page& page, const Json& s) {
   constexpr Row kRows[] = {
       {"edge_exchanges", "exchanges", "Exchanges on an edge of a rank here."},
@@ -247,6 +255,7 @@ std::string metrics_text(const Json& status, MetricsFormat format) {
   Page page(format);
   add_run(page, status);
   add_ranks(page, status);
+  add_reported(page, status);
   add_edges(page, status);
   add_round_trips(page, status);
   add_links(page, status);

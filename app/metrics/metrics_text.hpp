@@ -1,8 +1,9 @@
 // Metrics: the status of a node in Prometheus' text format 0.0.4, or in OpenMetrics 1.0.
 //
 // Every name begins with grapevine_. Counters end in _total; units are seconds and bytes. Labels
-// are ranks, peers' ranks, reasons and states. So there are at most (ranks here) x (degree) series
-// of edges, and no label holds text of a peer.
+// are ranks, peers' ranks, reasons and states, and at most 8 names that the script of a rank
+// reports. So there are at most (ranks here) x (degree) series of edges, and no label holds text of
+// a peer.
 #pragma once
 #include <string>
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "app/output/chart.hpp"
 #include "app/system/words.hpp"
@@ -43,9 +44,21 @@ void add_tests(const std::vector<TestPoint>& tests, std::vector<Panel>& panels) 
   }
 }
 
+void add_reported(const std::vector<ReportedPoint>& reported, std::vector<Panel>& panels) {
+  std::map<std::string, Series> curves;
+  for (const ReportedPoint& p : reported)
+    for (const auto& [name, value] : p.values) {
+      curves[name].x.push_back(static_cast<double>(p.gradients));
+      curves[name].y.push_back(value);
+    }
+  for (auto& [name, curve] : curves)
+    if (curve.x.size() > 2)
+      panels.push_back({name, "gradients", false, false, false, {std::move(curve)}});
+}
+
 // One panel a curve.
-std::vector<Panel> panels_of(const std::vector<RunSample>& points,
-                             const std::vector<TestPoint>& tests) {
+std::vector<Panel> panels_of(const Summary& run) {
+  const std::vector<RunSample>& points = run.curve;
   const bool computes = !points.empty() && points.back().gradients > 0;
   const char* x_name = computes ? "gradients" : "seconds";
   Series loss, distance;
@@ -64,7 +77,8 @@ std::vector<Panel> panels_of(const std::vector<RunSample>& points,
   if (loss.x.size() > 2) panels.push_back({"loss", x_name, false, false, false, {loss}});
   if (distance.x.size() > 2)
     panels.push_back({"consensus distance", x_name, false, true, false, {distance}});
-  add_tests(tests, panels);
+  add_tests(run.tests, panels);
+  add_reported(run.reported, panels);
   return panels;
 }
 
@@ -118,13 +132,12 @@ std::string panel_text(const Panel& panel, double x_high) {
 
 }  // namespace
 
-std::string curves_svg(const std::string& title, const std::vector<RunSample>& points,
-                       const std::vector<TestPoint>& tests) {
-  return chart_svg(title, panels_of(points, tests));
+std::string curves_svg(const std::string& title, const Summary& run) {
+  return chart_svg(title, panels_of(run));
 }
 
-std::string curves_text(const std::vector<RunSample>& points, const std::vector<TestPoint>& tests) {
-  const std::vector<Panel> panels = panels_of(points, tests);
+std::string curves_text(const Summary& run) {
+  const std::vector<Panel> panels = panels_of(run);
   double x_high = 0;
   for (const Panel& panel : panels)
     x_high = std::max(x_high, span_of(panel.series.front().x).high);

@@ -120,6 +120,16 @@ Json json_of(const TestPoint& p) {
   return object;
 }
 
+Json json_of(const ReportedPoint& p) {
+  Json values = Json::object();
+  for (const auto& [name, value] : p.values)
+    values[name] = value;
+  return {{"reported_at", p.at_s},
+          {"gradients", p.gradients},
+          {"rank", p.rank},
+          {"reported", std::move(values)}};
+}
+
 Json json_of(const Score& s) {
   return {{"by", s.by},
           {"value", s.value},

@@ -29,6 +29,7 @@ Json json_of(Options);
 
 Json json_of(const RunSample&);
 Json json_of(const TestPoint&);
+Json json_of(const ReportedPoint&);
 Json json_of(const Score&);
 
 /// Of a test: what was found.

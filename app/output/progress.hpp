@@ -41,7 +41,7 @@ class Progress {
   uint64_t horizon_ = 0, resumed_at_ = 0;  // gradients of the ranks here
   uint64_t reached_ = 0;
   double resumed_progress_ = std::numeric_limits<double>::quiet_NaN();  // of the first sample
-  bool paced_ = false;  // reached() was called
+  bool paced_ = false;                                                  // reached() was called
   double until_s_ = 0;
   std::string tested_;  // what the last test found; empty: none
   std::string shown_;   // the last line

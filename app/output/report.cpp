@@ -68,7 +68,7 @@ void print_common(const Settings& settings, const Summary& s) {
 }
 
 void print_curves(const Summary& s) {
-  const std::string plot = curves_text(s.curve, s.tests);
+  const std::string plot = curves_text(s);
   if (!plot.empty()) std::printf("\n%s", plot.c_str());
 }
 

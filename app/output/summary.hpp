@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
@@ -35,6 +36,14 @@ struct RankSample {
   std::vector<double> distances, suboptimalities;  // |x_i - mean|^2; loss of x_i above the least
 };
 
+/// What the script of a rank has measured, as it names it.
+struct ReportedPoint {
+  int rank = 0;
+  double at_s = 0;
+  uint64_t gradients = 0;
+  std::vector<std::pair<std::string, double>> values;
+};
+
 struct Summary : RunTotals {
   bool interrupted = false;
   bool drained = false;     // a node that left the others because somebody asked it to
@@ -56,8 +65,9 @@ struct Summary : RunTotals {
   std::vector<RankSample> rank_curve;  // the virtual clock's
   std::vector<EpochInfo> epochs;
   std::vector<TestPoint> tests;  // while it ran, and of the averaged model at the end
-  std::optional<Score> best;     // of them, or of an earlier life of the run
-  bool stopped_early = false;    // so many tests without a better one
+  std::vector<ReportedPoint> reported;
+  std::optional<Score> best;   // of them, or of an earlier life of the run
+  bool stopped_early = false;  // so many tests without a better one
   // The virtual clock's, else zero.
   uint64_t events = 0, event_log_hash = 0;
   double events_per_second = 0;         // of real time

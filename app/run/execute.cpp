@@ -97,6 +97,8 @@ struct Course {
   const Watch& watch;
   Summary& summary;
   std::shared_ptr<std::mutex> turn = std::make_shared<std::mutex>();
+  std::shared_ptr<std::map<int, uint64_t>> reports_seen =  // by rank, the newest
+      std::make_shared<std::map<int, uint64_t>>();
 
   std::function<void(const std::string&)> on_event() const {
     return [this](const std::string& line) {
@@ -154,6 +156,24 @@ struct Course {
     };
     hooks.sink.on_event = on_event();
     return hooks;
+  }
+
+  /// What scripts have reported since the last time.
+  void take_reported(const GuestHall& guests, double at_s, uint64_t gradients) const {
+    const std::lock_guard lock(*turn);
+    for (const GuestStatus& script : guests.status()) {
+      uint64_t& seen = (*reports_seen)[script.rank];
+      uint64_t newest = seen;
+      ReportedPoint point{script.rank, at_s, gradients, {}};
+      for (const auto& [name, m] : script.measured) {
+        newest = std::max(newest, m.number);
+        if (m.number > seen) point.values.emplace_back(name, m.value);
+      }
+      seen = newest;
+      if (point.values.empty()) continue;
+      if (watch.on_reported) watch.on_reported(point);
+      summary.reported.push_back(std::move(point));
+    }
   }
 
   /// For who looks at a node.
@@ -315,12 +335,17 @@ Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>&
 
 Json guests_json(const GuestHall& hall) {
   Json scripts = Json::array();
-  for (const GuestStatus& s : hall.status())
+  for (const GuestStatus& s : hall.status()) {
+    Json reported = Json::object();
+    for (const auto& [name, m] : s.measured)
+      reported[name] = {{"value", m.value}, {"steps", m.steps}};
     scripts.push_back({{"rank", s.rank},
                        {"process", s.process},
                        {"steps", s.steps},
                        {"seconds_since_step", s.since_step_s},
-                       {"visits", s.visits}});
+                       {"visits", s.visits},
+                       {"reported", std::move(reported)}});
+  }
   return {{"door", hall.door()}, {"scripts", std::move(scripts)}};
 }
 
@@ -412,9 +437,11 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   hooks.interrupt_is_for_all = watch.interrupt_is_for_all;
   const auto pulse = std::make_shared<Guarded<Pulse>>();
   pulse->set({.gradients = static_cast<double>(summary.resumed_at)});
-  hooks.run.sink.on_sample = [pulse, told = hooks.run.sink.on_sample](const RunSample& sample) {
+  hooks.run.sink.on_sample = [pulse, guests, &course,
+                              told = hooks.run.sink.on_sample](const RunSample& sample) {
     pulse->set(pulse->get().after(sample));
     told(sample);
+    if (guests) course.take_reported(*guests, sample.at_s, sample.gradients);
   };
   const auto alarms = std::make_shared<StandingAlarms>();
   hooks.run.sink.on_alarm = [alarms](const Alarm& alarm) { alarms->take(alarm); };
@@ -437,6 +464,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   auto result = run_node(settings, *node, objective, std::move(hooks));
   course.settle(*lane);
   if (!result) return result.error();
+  if (guests) course.take_reported(*guests, result->outcome.seconds, result->outcome.gradients);
   const std::lock_guard lock(*course.turn);
   take_in(settings, result->outcome, watch, summary);
   if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;

@@ -21,6 +21,7 @@ struct Watch {
   std::function<void(const RunSample&)> on_point;
   std::function<void(const RunSample&, const RankSample&)> on_ranks;  // the virtual clock's
   OnReport on_report;                                                 // the wall clock's
+  std::function<void(const ReportedPoint&)> on_reported;              // by scripts
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;

@@ -84,6 +84,11 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
     if (progress_ && news) progress_->say(epoch_text(e));
   };
+  watch_.on_reported = [this](const ReportedPoint& p) {
+    const std::lock_guard lock(mutex_);
+    stream(json_text(json_of(p)));
+    if (events_) add_events(p.rank, p.gradients, p.values);
+  };
   watch_.on_event = [this](const std::string& event) {
     const std::lock_guard lock(mutex_);
     stream(json_text(Json{{"time", utc_now()}, {"event", event}}));
@@ -364,8 +369,7 @@ Status RunRecord::write_all(const Summary& s, Objective& objective) {
   const Settings& settings = options_.settings;
   const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
                                         settings.ranks, settings.seed);
-  if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve, s.tests)); !ok)
-    return ok;
+  if (Status ok = directory_->write("curves.svg", curves_svg(title, s)); !ok) return ok;
   if (s.failure || s.mean.size() == 0) return Done{};  // no mean: it ended before its ranks began
   return objective.save_model(directory_->path(), s.mean.vec());
 }

@@ -39,17 +39,17 @@ TEST_CASE("numbers are rounded as people read them") {
 
 namespace {
 
-std::vector<RunSample> falling(uint64_t gradients_a_sample) {
-  std::vector<RunSample> points;
+Summary falling(uint64_t gradients_a_sample) {
+  Summary run;
   for (int k = 0; k <= 40; ++k) {
     RunSample p;
     p.at_s = k;
     p.gradients = gradients_a_sample * static_cast<uint64_t>(k);
     p.loss = k == 0 ? NAN : 2.0 / k;
     p.consensus_distance = k == 20 ? 0 : std::pow(10, -0.1 * k);
-    points.push_back(p);
+    run.curve.push_back(p);
   }
-  return points;
+  return run;
 }
 
 size_t count(const std::string& text, const std::string& what) {
@@ -62,8 +62,7 @@ size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("curves are drawn against gradients, or against time where there are none") {
-  const std::string both = curves_svg("a < b", falling(100), {}),
-                    time = curves_svg("", falling(0), {});
+  const std::string both = curves_svg("a < b", falling(100)), time = curves_svg("", falling(0));
   CHECK(count(both, "<polyline") == 2);
   CHECK(count(time, "<polyline") == 1);
   CHECK(both.find(">gradients<") != both.npos);
@@ -74,7 +73,7 @@ TEST_CASE("curves are drawn against gradients, or against time where there are n
 }
 
 TEST_CASE("the text plot falls from its first column to its last") {
-  const std::string text = curves_text(falling(100), {});
+  const std::string text = curves_text(falling(100));
   CHECK(text.find("loss\n") == 0);
   CHECK(text.find("consensus distance (log)") != text.npos);
   const size_t distance = text.find("consensus distance");
@@ -82,7 +81,18 @@ TEST_CASE("the text plot falls from its first column to its last") {
   CHECK(top.find("1 |*") != top.npos);
   CHECK(text.find("0.0001 |" + std::string(55, ' ')) != text.npos);
   CHECK(text.find("4,000 gradients\n") != text.npos);
-  CHECK(curves_text({}, {}).empty());
+  CHECK(curves_text({}).empty());
+}
+
+TEST_CASE("what scripts of all ranks have reported is one curve for each name") {
+  Summary run = falling(100);
+  for (int k = 0; k < 3; ++k)
+    run.reported.push_back({k % 2, 0, 1000u * static_cast<uint64_t>(k), {{"val_loss", 1.0 - k}}});
+  run.reported.back().values.emplace_back("seen_once", 1);
+  CHECK(count(curves_svg("", run), "<polyline") == 3);
+  const std::string text = curves_text(run);
+  CHECK(text.find("\nval_loss\n        1 |*") != text.npos);
+  CHECK(text.find("seen_once") == text.npos);
 }
 
 TEST_CASE("idle time leaves out ranks that are gone") {

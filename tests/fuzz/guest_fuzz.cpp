@@ -1,8 +1,11 @@
-// Fuzzes decode_guest and read_guest_layout (libFuzzer; built with clang++ and the address and
-// undefined-behaviour sanitizers).
+// Fuzzes decode_guest, read_guest_layout and read_guest_report (libFuzzer; built with clang++ and
+// the address and undefined-behaviour sanitizers).
 //
-// Input: a record, then the text of a join. Either it is refused with one line, or what came out
-// keeps every promise of guest_codec.hpp.
+// Input: a record, then the text of a join or of a report. Either it is refused with one line, or
+// what came out keeps every promise of guest_codec.hpp.
+#include <fmt/core.h>
+
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -37,6 +40,18 @@ void check_view(const GuestLayout& layout, const GuestLayout::Tied& tied) {
   GV_CHECK((elements == 0 || last < of));
 }
 
+/// Written down it reads as the same.
+void check_report(const GuestReport& report) {
+  GV_CHECK(!report.empty() && report.size() <= kGuestMeasures);
+  std::string text;
+  for (const auto& [name, value] : report) {
+    GV_CHECK(std::isfinite(value));
+    text += fmt::format("{} {}\n", name, value);
+  }
+  const auto again = read_guest_report(text);
+  GV_CHECK(again && *again == report);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -57,5 +72,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     check_refusal(layout.error());
   }
+  if (const auto report = read_guest_report(text))
+    check_report(*report);
+  else
+    check_refusal(report.error());
   return 0;
 }

@@ -72,7 +72,7 @@ TEST_CASE("what is no record of a guest is refused in a line that says what is a
   CHECK_THAT(refusal_with<uint8_t>(4, 10), Catch::Contains("malformed"));
   CHECK_THAT(refusal_with<uint8_t>(8, 4), Catch::Contains("malformed"));
   CHECK_THAT(refusal_with<uint16_t>(16, 1), Catch::Contains("version 1, accepted: 2"));
-  CHECK_THAT(refusal_with<uint16_t>(18, 15), Catch::Contains("kind 15"));
+  CHECK_THAT(refusal_with<uint16_t>(18, 16), Catch::Contains("kind 16"));
   CHECK_THAT(refusal_with<uint16_t>(20, 512), Catch::Contains("flags 512, accepted: 0 to 511"));
   CHECK_THAT(refusal_with<uint16_t>(22, 1), Catch::Contains("dtype 1"));
   const GuestRecordBytes bytes = encode(record());
@@ -86,11 +86,38 @@ TEST_CASE("every kind of record that a text follows bounds it, and the others co
     r.kind = static_cast<GuestKind>(kind);
     const bool has_text =
         r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
-    r.count = kGuestTextBytes;
+    const bool reports = r.kind == GuestKind::report;
+    r.count = reports ? kGuestReportBytes : kGuestTextBytes;
     CHECK(decode_guest(encode(r)));
     ++r.count;
-    CHECK(static_cast<bool>(decode_guest(encode(r))) == !has_text);
+    CHECK(static_cast<bool>(decode_guest(encode(r))) == !(has_text || reports));
   }
+}
+
+TEST_CASE("the text of a report becomes finite numbers under plain names") {
+  const auto read = read_guest_report("val_loss 0.25\naccuracy 1e-05\nk9 -3");
+  REQUIRE(read);
+  CHECK(*read == GuestReport{{"val_loss", 0.25}, {"accuracy", 1e-5}, {"k9", -3}});
+  std::string most, one_more;
+  for (size_t k = 0; k <= kGuestMeasures; ++k) {
+    most = one_more;  // the longest lines that there can be
+    one_more +=
+        std::string(kGuestMeasureName - 1, 'n') + std::to_string(k) + " -1.7976931348623157e-308\n";
+  }
+  CHECK(most.size() <= kGuestReportBytes);
+  CHECK(read_guest_report(most)->size() == kGuestMeasures);
+  const auto refusal = [](const std::string& text) {
+    const auto refused = read_guest_report(text);
+    return refused ? "accepted" : refused.error().message;
+  };
+  CHECK_THAT(refusal(one_more), Catch::Contains("line 9: too many names, accepted: at most 8"));
+  CHECK_THAT(refusal(std::string(kGuestMeasureName + 1, 'n') + " 1"), Catch::Contains("no name"));
+  for (const char* name : {"", " ", "Loss 1", "a-b 1", "\x7f 1", "a\"b 1", "\n", "a 1\n\nb 1"})
+    CHECK_THAT(refusal(name), Catch::Contains("no name, accepted: 1 to 32 characters"));
+  for (const char* value :
+       {"a", "a ", "a x", "a 1 2", "a  1", "a inf", "a -nan", "a 1e999", "a +1"})
+    CHECK_THAT(refusal(value), Catch::Contains("no finite number, accepted: NAME VALUE"));
+  CHECK_THAT(refusal("a 1\na 2"), Catch::Contains("line 2: a name for the second time"));
 }
 
 TEST_CASE(

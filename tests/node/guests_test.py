@@ -26,7 +26,7 @@ PROGRAM = os.path.abspath(sys.argv.pop(1))
 RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
 JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT, CHECKPOINT, \
-    SAVED, SHARE = range(15)
+    SAVED, SHARE, REPORT = range(16)
 RESUMED, END, NOT_FINITE, NOT_SAVED, HAS_ASIDE, OVER, MOVED, EMPTY, SEAT = (
     1 << k for k in range(9))
 ANY = 0xFFFFFFFF
@@ -128,6 +128,10 @@ class Script:
         self.fill(values)
         return self.ask(STEP, number=welcome.number)
 
+    def report(self, text, size=None):
+        self.send(record(REPORT, count=len(text) if size is None else size) + text.encode())
+        return self.read()
+
     def close(self):
         self.socket.close()
 
@@ -154,6 +158,11 @@ class Node:
         done = subprocess.run([PROGRAM, "ctl", "a", "status", "--json"], capture_output=True,
                               env={**os.environ, "XDG_RUNTIME_DIR": self.home}, timeout=PATIENCE_S)
         return json.loads(done.stdout)
+
+    def ctl(self, verb):
+        return subprocess.run([PROGRAM, "ctl", "a", verb], capture_output=True, text=True,
+                              env={**os.environ, "XDG_RUNTIME_DIR": self.home}, timeout=PATIENCE_S,
+                              check=True).stdout
 
     def opened(self):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -961,6 +970,59 @@ class Options(unittest.TestCase):
             script.close()
             until("nobody sits there",
                   lambda: node.status()["guests"]["scripts"][0]["process"] == 0)
+
+    def test_what_a_script_reports_is_in_the_status_the_metrics_and_the_curves_of_the_run(self):
+        with Node(2, "--node-name", "a", "--out", "run", "--tensorboard", "--sample-seconds", "0.1"
+                  ) as node:
+            script = node.script()
+            script.begin(START)
+            script.step(change=1)
+            self.assertEqual(script.report("val_loss 0.25\naccuracy 0.5\n").kind, REPORT)
+            script.step(change=1)
+            self.assertEqual(script.report("val_loss 0.125").kind, REPORT)
+            first, second = node.status()["guests"]["scripts"]
+            self.assertEqual(first["reported"], {"accuracy": {"value": 0.5, "steps": 1},
+                                                 "val_loss": {"value": 0.125, "steps": 2}})
+            self.assertEqual(second["reported"], {})
+            page = node.ctl("metrics")
+            self.assertIn('grapevine_reported{rank="0",name="val_loss"} 0.125\n', page)
+            self.assertIn('grapevine_reported{rank="0",name="accuracy"} 0.5\n', page)
+            lines = os.path.join(node.folder, "run", "metrics.jsonl.part")
+            def told():
+                with open(lines) as file:
+                    rows = [json.loads(line) for line in file.read().split("\n")[:-1]]
+                found = {}
+                for row in rows:
+                    if "reported" in row:
+                        self.assertEqual(row["rank"], 0)
+                        found.update(row["reported"])
+                return found
+            until("both are in the run's folder",
+                  lambda: told() == {"val_loss": 0.125, "accuracy": 0.5})
+            events = os.path.join(node.folder, "run", "tensorboard", "rank-0", "*")
+            def in_events():
+                with open(glob.glob(events)[0], "rb") as file:
+                    return b"val_loss" in file.read()
+            until("it is in the events of its rank", in_events)
+
+    def test_a_script_that_comes_next_reports_anew_and_a_report_is_bounded(self):
+        with Node(1, "--node-name", "a") as node:
+            script = node.script()
+            script.begin(START)
+            script.report("".join(f"n{k} {k}\n" for k in range(8)))
+            script.report("n3 7")
+            with self.assertRaisesRegex(Refused, "9 names reported by one script, .*: at most 8"):
+                script.report("another 1")
+            reported = lambda: node.status()["guests"]["scripts"][0]["reported"]
+            self.assertEqual(len(reported()), 8)
+            self.assertEqual(reported()["n3"]["value"], 7)
+            for text, why in (("a nan", "no finite number"), ("A 1", "no name"), ("", "no name")):
+                with self.assertRaisesRegex(Refused, "report refused: line 1: " + why):
+                    joins(node).report(text)
+            with self.assertRaisesRegex(Refused, "bytes of text 513, accepted: at most 512"):
+                joins(node).report("", size=513)
+            joins(node).report("another 1")
+            self.assertEqual(list(reported()), ["another"])
 
     def test_ctl_tells_the_mean_of_the_losses_that_scripts_told_and_not_of_steps_without_one(self):
         with Node(1, "--node-name", "a") as node:

@@ -1,6 +1,7 @@
 """Several scripts at one node: means, ends, shares of the data."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -264,6 +265,43 @@ class Means(unittest.TestCase):
                         return grapevine.status(address)["loss"] == 0.125
 
                     until("the loss in the status", shown)
+
+    def test_what_a_script_has_measured_of_the_mean_is_in_the_status(self):
+        with tempfile.TemporaryDirectory(prefix="gv-") as folder:
+            address = "unix:" + os.path.join(folder, "node.sock")
+            with Node(1, "--listen", address) as node:
+                with grapevine.join(linear(), None, node.path) as rank:
+                    rank.step()
+                    with rank.mean():
+                        self.assertTrue(rank.report(val_loss=torch.tensor(0.125), passes=3))
+                    script = grapevine.status(address)["guests"]["scripts"][0]
+                    said = {"passes": 3, "val_loss": 0.125}
+                    self.assertEqual({k: m["value"] for k, m in script["reported"].items()}, said)
+                    self.assertEqual(script["reported"]["val_loss"]["steps"], 1)
+                    for wrong, line in (
+                        ({}, "report of 0 names, 2 in all, accepted: 1 to 8 in all"),
+                        ({f"n{k}": 0 for k in range(7)}, "report of 7 names, 9 in all"),
+                        ({"Loss": 1}, "report of 'Loss', accepted: names of 1 to 32 characters"),
+                        ({"n" * 33: 1}, "accepted: names of 1 to 32 characters a to z, 0 to 9 and"),
+                        ({"a": float("nan")}, "report of a is nan, accepted: a finite number"),
+                        ({"a": torch.zeros(2)}, "accepted: a finite number"),
+                        ({"a": "much"}, "report of a is 'much', accepted: a finite number"),
+                    ):
+                        with self.assertRaisesRegex(ValueError, re.escape(line)):
+                            rank.report(**wrong)
+                    self.assertTrue(rank.report(val_loss=1))  # and it has not been sent away
+
+    def test_nothing_is_reported_to_a_node_that_is_gone_or_has_ended(self):
+        with Node(1) as node:
+            rank = grapevine.join(linear(), None, node.path)
+            rank.step()
+            node.kill()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.assertFalse(rank.report(val_loss=1))
+            self.assertIn("the node is gone", str(said[0].message))
+            self.assertFalse(rank.report(val_loss=1))
+            rank.close()
 
     def test_buffers_are_averaged_for_means_and_never_gossiped(self):
         with Node(2) as node:

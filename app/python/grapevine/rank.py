@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import sys
 import threading
 import time
 import uuid
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sized, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Sized, Tuple, Union
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -26,6 +27,7 @@ from .wire import ANY_RANK, Connection, Flag, Kind, NodeGone, Overdue, Record, R
 INTERRUPT_S = 2.0  # how long an interrupted STEP waits for its answer
 SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
+_MOST_MEASURES = 8  # names that a script reports
 _ADVICE = (
     "scripts do not wait for each other where the run has a number of steps and each takes what it "
     "can: launch --gradients N or join(..., gradients=N), and rank.sampler(data) for one loop"
@@ -90,6 +92,7 @@ class Rank:
         self._lost_at: Optional[float] = None
         self._dial_at = 0.0
         self._sampler: Optional[Sampler] = None  # the first, which is told with each STEP
+        self._reported: Set[str] = set()  # names, that the node has heard
         self._by_hand = not first
         self._layout = layout_of(model, first + also)
         self._watch = Watch(model, first + also, self._layout)
@@ -618,6 +621,34 @@ class Rank:
         self.kept_steps = answer.number
         return blobs.read(blobs.of_descriptor(descriptor, answer.size))
 
+    def report(self, **measured: Any) -> bool:
+        """Tells what the script has measured: `rank.report(val_loss=loss, accuracy=part)`.
+
+        The latest of each name stands in the status of the node and in its metrics, and is in the
+        curves of the run. At most 8 names of 1 to 32 characters a to z, 0 to 9 and _, and finite
+        numbers: else it is a ValueError, and nothing is told. False while the node is gone, and
+        once the run is over.
+        """
+        self._check_process()
+        self._check_open()
+        names = self._reported.union(measured)
+        if not measured or len(names) > _MOST_MEASURES:
+            raise ValueError(
+                "report of %d names, %d in all, accepted: 1 to %d in all"
+                % (len(measured), len(names), _MOST_MEASURES)
+            )
+        text = "".join("%s %r\n" % (name, _measure(name, measured[name])) for name in measured)
+        with self._lock:
+            if self.alone or self._over:
+                return False
+            try:
+                self._node.ask(Record(kind=Kind.REPORT, size=len(text)), text.encode())
+            except NodeGone as gone:
+                self._go_alone(gone)
+                return False
+            self._reported = names
+        return True
+
     def checkpoint(self) -> Optional[str]:
         """Has the node write its ranks down, with what scripts have left by `keep`; as it does now
         and then by itself. The checkpoint's folder, as the node calls it; None while it is gone.
@@ -790,6 +821,21 @@ class _Waits:
         if self._advises:
             self._advises = False
             print("grapevine: " + _ADVICE, file=sys.stderr, flush=True)
+
+
+def _measure(name: str, value: Any) -> float:
+    """A finite number, or a tensor that is one, under a name that everybody can show."""
+    if not re.fullmatch("[a-z0-9_]{1,32}", name):
+        raise ValueError(
+            "report of %.60r, accepted: names of 1 to 32 characters a to z, 0 to 9 and _" % name
+        )
+    try:
+        number = float(value.detach() if isinstance(value, torch.Tensor) else value)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("report of %s is %.60r, accepted: a finite number" % (name, value))
+    return number
 
 
 def _is_number(value: object) -> bool:

@@ -44,6 +44,7 @@ class Kind(enum.IntEnum):
     CHECKPOINT = 12
     SAVED = 13
     SHARE = 14
+    REPORT = 15
 
 
 class Flag(enum.IntFlag):
