@@ -1,7 +1,14 @@
 """Trainer loops that people use: Lightning, the Trainer of Hugging Face, accelerate."""
 
+import hashlib
 import importlib.util
+import json
 import logging
+import os
+import re
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
@@ -15,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import grapevine
 from grapevine.loops import Loop
 from networks import IMAGES, LABELS, equal, values
-from node import Node
+from node import PROGRAM, Node, until
 
 
 def needs(module):
@@ -23,9 +30,30 @@ def needs(module):
     return unittest.skipUnless(there, f"{module} cannot be imported")
 
 
+class Fate(nn.Module):
+    """What becomes of a script of four: one computes three times as long, one is killed when it
+    has taken two steps. No other takes more than one before that, so it is never too late."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network, self.calls, self.seat = network, 0, os.environ["GRAPEVINE_SEAT"]
+
+    def forward(self, pixels):
+        self.calls += 1
+        if self.seat == "1" and self.calls == 3:
+            open("killed", "x").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.seat != "1" and self.calls == 2:
+            until("one is killed", lambda: os.path.exists("killed"))
+        for _ in range(2 if self.seat == "2" else 0):
+            self.network(pixels)
+        return self.network(pixels)
+
+
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10))
+    made = nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10))
+    return Fate(made) if "GRAPEVINE_FATE" in os.environ else made
 
 
 def batches():
@@ -117,6 +145,20 @@ def fit_on_half():
     return gossip.rank.steps, gossip.rank.ranks, gossip.mean
 
 
+def fit_as_one_of_four(library):
+    """A script of its own, to the end of the run."""
+    if library == "accelerate":
+        _, gossip = accelerate_fit(grapevine.accelerate.Gossip, epochs=1000)
+    elif library == "lightning":
+        gossip = grapevine.lightning.Gossip()
+        lightning_fit(gossip, epochs=1000)
+    else:
+        gossip = grapevine.hf.Gossip()
+        hugging_face_fit(gossip, epochs=1000)
+    mean = hashlib.sha256(b"".join(t.numpy().tobytes() for t in gossip.mean.values())).hexdigest()
+    print("mean", mean, flush=True)
+
+
 class Figures:
     """A logger of Lightning's that keeps what it is told."""
 
@@ -157,6 +199,38 @@ class Trainers(unittest.TestCase):
             gossip = make_gossip(node=node.path, save=saved)
             fit(gossip, epochs=1000)
             self.check_end(gossip, saved)
+
+    def check_four(self, library):
+        """One is killed and one is slow: the others take what these leave, and have one mean."""
+        script = f"import trainers_test; trainers_test.fit_as_one_of_four({library!r})"
+        with Node() as aside:  # for a folder that is its user's own
+            ran = subprocess.run(
+                [PROGRAM, "launch", "--guests=4", "--gradients=120", "--no-save", "--json", "--",
+                 sys.executable, "-W", "ignore", "-c", script],
+                cwd=aside.folder, capture_output=True, text=True, timeout=300, check=False,
+                env={**os.environ, "GRAPEVINE_FATE": "1", "OMP_NUM_THREADS": "1",
+                     "TMPDIR": aside.folder},
+            )
+        self.assertEqual(ran.returncode, 1, ran.stderr)  # as one script has failed
+        self.assertIn("rank 1 has ended with status 137", ran.stderr)
+        means = re.findall(r"^\[(\d)\] mean (\w+)$", ran.stderr, re.MULTILINE)
+        self.assertEqual(sorted(rank for rank, _ in means), ["0", "2", "3"], ran.stderr)
+        self.assertEqual(len({mean for _, mean in means}), 1)
+        result = json.loads(ran.stdout)
+        self.assertIn(result["gradients"], range(120, 124))  # one under way at each
+        self.assertEqual(result["gradients_by_rank"][1], 2)
+
+    @needs("lightning")
+    def test_four_of_lightning_do_the_work_of_one_that_is_killed_and_one_that_is_slow(self):
+        self.check_four("lightning")
+
+    @needs("transformers")
+    def test_four_of_hugging_face_do_the_work_of_one_that_is_killed_and_one_that_is_slow(self):
+        self.check_four("transformers")
+
+    @needs("accelerate")
+    def test_four_of_accelerate_do_the_work_of_one_that_is_killed_and_one_that_is_slow(self):
+        self.check_four("accelerate")
 
     @needs("lightning")
     def test_lightning_has_the_bits_of_its_own_loop_alone_and_tells_its_loggers(self):
