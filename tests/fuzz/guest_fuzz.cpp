@@ -42,14 +42,16 @@ void check_view(const GuestLayout& layout, const GuestLayout::Tied& tied) {
 
 /// Written down it reads as the same.
 void check_report(const GuestReport& report) {
-  GV_CHECK(!report.empty() && report.size() <= kGuestMeasures);
+  GV_CHECK(report.size() > 0u);
+  GV_CHECK(report.size() <= kGuestMeasures);
   std::string text;
   for (const auto& [name, value] : report) {
     GV_CHECK(std::isfinite(value));
     text += fmt::format("{} {}\n", name, value);
   }
   const auto again = read_guest_report(text);
-  GV_CHECK(again && *again == report);
+  GV_CHECK(again);
+  GV_CHECK(*again == report);
 }
 
 }  // namespace
