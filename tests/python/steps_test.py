@@ -152,7 +152,7 @@ class Steps(unittest.TestCase):
                                 p.sub_(0.1 * p.grad)
                 self.assertEqual(self.said(), [])
                 self.assertTrue(torch.equal(rank.mean_state_dict()["weight"], start))
-                self.assertRegex(self.said()[0], "have moved since STEP 0 .* not in the mean$")
+                self.assertRegex(self.said()[0], "have changed since STEP 0 .* not in the mean$")
                 mean = rank.finish()
                 self.assertRegex(self.said()[0], "are given to the rank as one$")
                 self.assertTrue(torch.equal(mean["weight"], self.model.weight))
@@ -163,7 +163,7 @@ class Steps(unittest.TestCase):
         with torch.no_grad():
             self.model.weight.add_(1)
         rank.close()
-        self.assertRegex(self.said()[0], "have moved since STEP 0 .* in no rank$")
+        self.assertRegex(self.said()[0], "have changed since STEP 0 .* in no rank$")
 
     def test_a_rank_whose_every_step_was_seen_says_nothing(self):
         optimizer = sgd(self.model)

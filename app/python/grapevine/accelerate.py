@@ -8,11 +8,11 @@ from .loops import Loop
 
 
 class Gossip(Loop):
-    """Joins what `accelerator.prepare` has given, and shards the loader, if one is given. Further
-    options: those of `Loop`.
+    """Joins the objects that `accelerator.prepare` returned, and divides the loader's data, if a
+    loader is given. Further options: those of `Loop`.
 
-    The loop says `gossip.tell(loss)` after a step, which is true once the run takes no more, and
-    `gossip.finish()` at its end. `with` leaves the rank however the loop ends.
+    The loop calls `gossip.tell(loss)` after each step, which returns true once the run takes no more
+    steps, and `gossip.finish()` at its end. `with` leaves the rank however the loop ends.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Gossip(Loop):
         self.share(loader)
 
     def tell(self, loss: Any) -> bool:
-        """To the accelerator's trackers, with how the run is. True once it takes no more steps."""
+        """Logs to the accelerator's trackers. True once the run takes no more steps."""
         assert self.rank is not None
         self.rank.loss = loss
         self._told += 1

@@ -26,7 +26,7 @@ def written(what: object) -> memoryview:
         torch.save(what, data)
     except Exception as error:
         raise ValueError(
-            "what is to be kept cannot be written: %s" % _in_a_line(error)
+            "the object cannot be written: %s" % _in_a_line(error)
         ) from None
     try:
         read(io.BytesIO(data.getbuffer()))
@@ -34,7 +34,7 @@ def written(what: object) -> memoryview:
         strange = re.search(r"GLOBAL (\S+)", str(error))
         why = "it has a %s" % strange.group(1) if strange else _in_a_line(error)
         raise ValueError(
-            "what is to be kept could not be read again: %s, accepted: tensors, numbers, texts, "
+            "the object could not be read again: %s, accepted: tensors, numbers, texts, "
             "and lists, tuples, sets and dicts of them" % why
         ) from None
     return data.getbuffer()

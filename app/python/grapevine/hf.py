@@ -11,10 +11,10 @@ _transformers: Any = importlib.import_module("transformers")
 
 
 class Gossip(_transformers.TrainerCallback, Loop):  # type: ignore[misc]
-    """Joins when the training begins, shards its data, stops with the run, adds to the logs how the
-    run is, and has the mean of all ranks at the end. Arguments: those of `Loop`.
+    """Joins when the training begins, divides the data, stops with the run, adds figures of the run
+    to the logs, and has the mean of all ranks at the end. Arguments: those of `Loop`.
 
-    The trainer has laid its schedule out over `max_steps` before: give those of one rank, or
+    The trainer has computed its schedule from `max_steps` before: give the steps of one rank, or
     `shard=False`.
     """
 

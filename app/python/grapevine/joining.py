@@ -1,4 +1,4 @@
-"""`join`: how a script comes to a rank, and the mistakes that are easily made there."""
+"""`join`: connects a script to a rank, and checks for common mistakes."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def join(
 ) -> Rank:
     """Joins the run of a node: from now on the rank's parameters are `model`'s.
 
-    What the optimizers step is joined. A rank that has parameters already (a run that goes on, a
-    rank whose script died) gives them to `model`; a new run begins with `model`'s. A model that is
-    joined already leaves its first rank.
+    Joins the parameters of the optimizers. A rank that has parameters already (in a resumed run, or
+    after another script) gives them to `model`; a new run starts with those of `model`. A model
+    that has joined before leaves its first rank.
 
     model      any module that is not sharded; fp32, bf16 or fp16, on any device
-    optimizer  its `step` is followed by a STEP of the rank; None: the script calls `rank.step()`
-    node       the path of the node's door, or its name; None: `$GRAPEVINE_NODE`
-    rank       the wanted rank; None: any that is free
-    every      optimizer steps a STEP
+    optimizer  a STEP of the rank follows each `step` of it; None: the script calls `rank.step()`
+    node       the path of the node's socket, or its name; None: `$GRAPEVINE_NODE`
+    rank       the wanted rank; None: any free rank
+    every      optimizer steps per STEP
     also       other optimizers of the model, stepped before `optimizer` (two optimizers of a GAN)
-    alone      for how many seconds the script trains on alone when the node is gone
-    run        the name of the run that is meant; "": the node's own
-    gradients  optimizer steps that all ranks together take: the work of the run, which the first
-               script may say where nobody has. Another number than the run has is `Refused`
-    outer      (learning rate, momentum): what `every` steps have done is a gradient for SGD with
-               Nesterov's momentum, whose step is the rank's; None: it is the rank's step itself
+    alone      for how many seconds the script trains alone when the node is gone
+    run        the name of the run; "": that of the node
+    gradients  optimizer steps of all ranks together: the work of the run. The first script may set
+               it if the run has no number; if the run has another number, `Refused` is raised
+    outer      (learning rate, momentum): the sum of `every` steps is a gradient for SGD with
+               Nesterov momentum, whose step is the rank's; None: the sum is the rank's step
 
-    Raises ValueError for what cannot be joined, `Refused` with the node's reason, `NodeGone`.
+    Raises ValueError for a model that cannot join, `Refused` with the node's reason, `NodeGone`.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(
@@ -86,7 +86,7 @@ def _refuse_mistakes(
     alone: object,
     gradients: object,
 ) -> None:
-    """In one line each what is easily given for something else."""
+    """Raises ValueError, with one line, for arguments that are easily confused."""
     if not isinstance(model, torch.nn.Module):
         raise ValueError(
             "model is a %s, accepted: the torch.nn.Module, not its parameters"
@@ -132,7 +132,7 @@ def _outer_of(outer: object) -> Optional[Tuple[float, float]]:
 
 
 def _leave_first_rank(model: torch.nn.Module, path: str) -> Optional[int]:
-    """A model is one rank's: an earlier one is closed, and its number is wanted again."""
+    """Closes the earlier rank of a model that joins again, and asks for the same rank."""
     parameters = {id(parameter) for parameter in model.parameters()}
     wanted = None
     for rank in open_ranks():

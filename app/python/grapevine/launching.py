@@ -1,7 +1,7 @@
 """`launch`: a node, and processes that call a function, for notebooks and scripts.
 
-Whatever becomes of the process that has called it, nothing of this stays behind: processes end with
-their parent, and a node whose standard input ends.
+No process outlives the caller: the processes end with their parent, and the node ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def launch(
         )
     if not callable(function):
         kind = type(function).__name__
-        raise ValueError("function is a %s, accepted: what each process shall call" % kind)
+        raise ValueError("function is a %s, accepted: a function that each process calls" % kind)
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise ValueError("ranks is %s, accepted: 1 or more processes" % (ranks,))
     node = _Node(ranks, options)

@@ -14,8 +14,8 @@ except ImportError:
 
 
 class Gossip(_lightning.Callback, Loop):  # type: ignore[misc]
-    """Joins when the fit begins, shards the training data, stops with the run, tells the loggers
-    how the run is, and has the mean of all ranks at the end. Arguments: those of `Loop`."""
+    """Joins when the fit begins, divides the training data, stops with the run, logs figures of the
+    run, and has the mean of all ranks at the end. Arguments: those of `Loop`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         Loop.__init__(self, *arguments, **options)

@@ -1,4 +1,4 @@
-"""A rank for as long as a training loop goes on that somebody else has written."""
+"""A rank for a training loop of another library."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .sampler import Sampler
 
 
 class Loop:
-    """What the classes for trainer libraries share.
+    """The common part of the classes for trainer libraries.
 
-    save     a file for the mean of all ranks, at the end; `mean` has it in any case
-    shard    a rank trains on its share of the data, where there are others; else on all of it, as
-             the loader draws it
-    options  of `join`
+    save     a file for the mean of all ranks at the end; `mean` has it in any case
+    shard    a rank with others trains on its share of the data; False: on all data, as the loader
+             draws it
+    options  those of `join`
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Loop:
         self._shared: List[Tuple[BatchSampler, Any]] = []
 
     def begin(self, model: torch.nn.Module, optimizers: List[torch.optim.Optimizer]) -> Rank:
-        """Joins; the last of the optimizers is the one that a STEP follows."""
+        """Joins; a STEP follows each step of the last optimizer."""
         also = [*optimizers[:-1], *self._options.get("also", ())]
         self.rank = join(model, optimizers[-1], **{**self._options, "also": also})
         return self.rank
@@ -50,7 +50,7 @@ class Loop:
             drawn, (RandomSampler, SequentialSampler)
         ):
             warnings.warn(
-                "the loader draws by a %s of its own: every rank draws by it from all data"
+                "the loader has its own %s: every rank draws from all data by it"
                 % type(drawn).__name__,
                 stacklevel=3,
             )
@@ -72,7 +72,7 @@ class Loop:
         return self.rank is not None and self.rank.stopped
 
     def finish(self) -> Optional[Dict[str, Any]]:
-        """Waits for the other ranks; the mean, which is saved too where a file was named."""
+        """Waits for the other ranks and returns the mean; also saves it if a file was named."""
         if self.rank is not None:
             finish = self.rank.finish if self._save is None else self._finish_into_file
             self.mean = finish()

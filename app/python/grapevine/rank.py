@@ -1,4 +1,4 @@
-"""A rank of a run, as the script that computes its steps sees it."""
+"""A rank of a run, for the script that computes its steps."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
 _MOST_MEASURES = 8  # names that a script reports
 _ADVICE = (
-    "scripts do not wait for each other where the run has a number of steps and each takes what it "
-    "can: launch --gradients N or join(..., gradients=N), and rank.sampler(data) for one loop"
+    "in a run with a number of steps scripts do not wait for each other: use launch --gradients N or "
+    "join(..., gradients=N), and rank.sampler(data) for one loop"
 )
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 
@@ -38,17 +38,17 @@ _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 class Rank:
     """A rank of a run. Made by `join`; ended by `close`, or by the end of a `with`.
 
-    rank, ranks     which one, of how many
-    steps           STEPs of this rank so far, of earlier scripts too
-    run_steps       optimizer steps of all ranks together, as of the last answer
-    gradients       optimizer steps that are the work of the run; 0: no end of it is known
-    exchanges       of this rank with its neighbours
+    rank, ranks     its number, and the number of ranks
+    steps           STEPs of this rank so far, including those of earlier scripts
+    run_steps       optimizer steps of all ranks together, from the node's last answer
+    gradients       optimizer steps of the whole run; 0: the run has no number
+    exchanges       exchanges of this rank with its neighbours
     stopped         the run takes no more steps
-    node_seconds    that the last STEP took in the node
-    kept_steps      of `kept`: the rank's steps when the blob was left
-    loss            the script may say it here; the node shows it
+    node_seconds    time of the last STEP in the node
+    kept_steps      the rank's steps when the object of `kept` was stored
+    loss            set by the script, shown by the node
 
-    One thread trains. Others may ask for means and leave blobs meanwhile: questions take turns.
+    One thread trains. Other threads may ask for means and store objects: requests take turns.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class Rank:
 
     @property
     def progress(self) -> float:
-        """How far the run is, all ranks together: 0 to 1, as of the last answer. NaN where no end
-        of it is known: nobody has said how many gradients it takes."""
+        """The progress of the run, all ranks together: 0 to 1, from the node's last answer. NaN if
+        the run has no number of gradients."""
         return min(1.0, self.run_steps / self.gradients) if self.gradients else math.nan
 
     @property
@@ -141,7 +141,7 @@ class Rank:
 
     @property
     def names(self) -> List[str]:
-        """What is trained, in the order and under the names that all scripts of a run share."""
+        """The trained parameters, in the order and under the names that all scripts share."""
         return [joined.name for joined in self._layout.tensors[: self._layout.trained]]
 
     @property
@@ -159,11 +159,11 @@ class Rank:
     # The step.
 
     def step(self) -> None:
-        """Gives what the script has done to the rank, and takes over what gossip has done since.
+        """Gives the script's changes to the rank, and takes the rank's new parameters.
 
-        Called after the optimizer's step by itself. By hand in loops that call no single
-        optimizer's `step`. Raises FloatingPointError where the script has made parameters that
-        are not finite, and `NodeGone` when the node has been away for longer than `join` allowed.
+        A hook calls it after the optimizer's step. Call it by hand in loops that call no single
+        optimizer's `step`. Raises FloatingPointError if the script has made parameters that are not
+        finite, and `NodeGone` if the node has been away for longer than `join` allows.
         """
         self._check_process()
         self._check_model()
@@ -189,7 +189,7 @@ class Rank:
                 return
         if flags & Flag.NOT_FINITE:
             raise FloatingPointError(
-                "rank %d: parameters are not finite; where they are not, the rank keeps what it had"
+                "rank %d: parameters are not finite; the rank keeps its old values of these"
                 % self.rank
             )
 
@@ -222,8 +222,8 @@ class Rank:
         name = type(optimizer).__name__
         if others:
             self._tell(
-                "%s steps %d parameters of the model that are not joined (%s is one): they are in "
-                "no rank and in no mean; close the rank and join again"
+                "%s steps %d parameters of the model that are not joined (%s is one): they belong to "
+                "no rank and no mean; close the rank and join again"
                 % (name, len(others), others[0])
             )
         if not ours or self._by_hand:
@@ -243,7 +243,7 @@ class Rank:
     def _check_model(self) -> None:
         if self._swapped:
             raise RuntimeError(
-                "the model is the mean of all ranks for a while: no step may be taken"
+                "the model is the mean of all ranks now: no step may be taken"
             )
 
     def _exchange_step(self, number: int, held: int = 1) -> int:
@@ -294,7 +294,7 @@ class Rank:
 
     def _tell_moved(self, then: str) -> None:
         self._tell(
-            "its parameters have moved since STEP %d and no STEP has followed (an optimizer that "
+            "its parameters have changed since STEP %d and no STEP has followed (an optimizer that "
             "was not joined, steps by hand?): %s" % (self.steps, then)
         )
 
@@ -362,7 +362,7 @@ class Rank:
         self._release()
         if self.stopped:
             return  # the run has ended, so has its node
-        self._tell("the node is gone (%s); the script trains on alone" % why)
+        self._tell("the node is gone (%s); the script continues to train alone" % why)
 
     def _dial(self) -> bool:
         """Looks for the node again, once in a while. Whether a STEP can be made: never at once, for
@@ -404,7 +404,7 @@ class Rank:
                 time.sleep(max(0.0, min(DIAL_S, self._dial_at - time.monotonic())))
 
     def close(self) -> None:
-        """Leaves the rank, which goes on gossiping. The model has memory of its own again."""
+        """Leaves the rank, which keeps exchanging. The model gets its own memory again."""
         if os.getpid() != self._pid or self._closed:
             return
         moved = False
@@ -419,7 +419,7 @@ class Rank:
                 hook.remove()  # they hold the rank; its last word does not
             self._hooks = [o.register_step_post_hook(self._farewell) for o in self._optimizers]
         if moved:
-            self._tell_moved("what they are now is in no rank")
+            self._tell_moved("their present values are in no rank")
 
     def _leave(self) -> None:
         if not (self.alone or self._over):
@@ -711,7 +711,7 @@ class Rank:
             trains = threading.get_ident() == self._thread  # else a step may be under way
             try:
                 if trains and self._look():
-                    self._tell_moved("what they are now is not in the mean")
+                    self._tell_moved("their present values are not in the mean")
             except NodeGone as gone:
                 self._go_alone(gone)
             return self._ask_mean(Kind.MEAN)

@@ -47,14 +47,14 @@ class Share(NamedTuple):
 class Sampler(torch.utils.data.Sampler[int]):
     """A rank's samples of a data set, in another order each pass, keyed by (seed, rank, pass).
 
-    With `epochs`, or where the run has a number of gradients, one iteration is the whole loop. It
-    ends when what all ranks have taken, and the samples that were handed out here and are in no
-    step yet, are the work of the run: so many passes over the data by all ranks together, or the
-    gradients. Else an iteration is one pass, and the script counts.
+    With `epochs`, or if the run has a number of gradients, one iteration is the whole training
+    loop. It ends when the steps of all ranks, plus the samples that were drawn here and are in no
+    step yet, complete the work of the run: `epochs` passes over the data by all ranks together, or
+    the gradients. Otherwise an iteration is one pass, and the script counts.
 
-    The shares of all ranks are disjoint and cover the data; without `partition` a rank walks all
-    of the data. An iteration ends early when the run has. The sampler of a script that takes a rank
-    over goes on `at` where the last one was.
+    The shares of all ranks are disjoint and cover the data; without `partition` a rank uses all of
+    the data. An iteration ends early when the run ends. The first sampler of a script that takes
+    over a rank continues `at` the position of the last one.
     """
 
     def __init__(
