@@ -11,8 +11,8 @@ class Gossip(Loop):
     """Joins the objects that `accelerator.prepare` returned, and divides the loader's data, if a
     loader is given. Further options: those of `Loop`.
 
-    The loop calls `gossip.tell(loss)` after each step, which returns true once the run takes no more
-    steps, and `gossip.finish()` at its end. `with` leaves the rank however the loop ends.
+    The loop calls `gossip.tell(loss)` after each step, which returns true once the run takes no
+    more steps, and `gossip.finish()` at its end. `with` leaves the rank however the loop ends.
     """
 
     def __init__(

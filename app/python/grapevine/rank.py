@@ -29,8 +29,8 @@ SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
 _MOST_MEASURES = 8  # names that a script reports
 _ADVICE = (
-    "in a run with a number of steps scripts do not wait for each other: use launch --gradients N or "
-    "join(..., gradients=N), and rank.sampler(data) for one loop"
+    "in a run with a number of steps scripts do not wait for each other: use launch --gradients N "
+    "or join(..., gradients=N), and rank.sampler(data) for one loop"
 )
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 
@@ -222,8 +222,8 @@ class Rank:
         name = type(optimizer).__name__
         if others:
             self._tell(
-                "%s steps %d parameters of the model that are not joined (%s is one): they belong to "
-                "no rank and no mean; close the rank and join again"
+                "%s steps %d parameters of the model that are not joined (%s is one): they are in no "
+                "rank and no mean; close the rank and join again"
                 % (name, len(others), others[0])
             )
         if not ours or self._by_hand:
