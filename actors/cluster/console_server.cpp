@@ -64,7 +64,7 @@ void ConsoleServer::note(const std::string& what) {
 void ConsoleServer::turned_away(const TurnedAway& away) {
   const bool known = turned_away_.count(away.reason) > 0 || turned_away_.size() < kReasonsKept;
   ++turned_away_[known ? away.reason : "other"];
-  const std::string line = "turned away " + away.from + ": " + away.reason;
+  const std::string line = "refused " + away.from + ": " + away.reason;
   note(line);
   if (deps_.say) deps_.say(line);
 }

@@ -107,7 +107,7 @@ std::string spaced(std::string name) {
 }
 
 void print_topology(const Json& s) {
-  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, found %s ago\n",
+  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, computed %s ago\n",
               as_epoch(s["epoch"].get<uint64_t>()).c_str(),
               s["topology"].get<std::string>().c_str(), s["graph_ranks"].dump().c_str(),
               as_short(s["chi1"].get<double>()).c_str(), as_short(s["chi2"].get<double>()).c_str(),
@@ -140,10 +140,13 @@ std::string counted(const Json& counts) {
 // Most are nobody's fault: an offer comes at a moment at which its rank cannot take it.
 std::string declined(const Json& by_reason) {
   constexpr std::pair<const char*, const char*> kWords[] = {
-      {"busy", "in another exchange"},   {"not_yet", "before their time"},
-      {"repeat", "by the last partner"}, {"older_caller", "while its own is older"},
-      {"epoch", "of another epoch"},     {"no_buffer", "without room for a model"},
-      {"gone", "of what is settled"},
+      {"busy", "busy with another exchange"},
+      {"not_yet", "too early"},
+      {"repeat", "from the last partner"},
+      {"older_caller", "after an older offer of this rank"},
+      {"epoch", "from another epoch"},
+      {"no_buffer", "for lack of a buffer"},
+      {"gone", "already done"},
   };
   std::string text;
   for (const auto& [name, words] : kWords)
@@ -154,7 +157,7 @@ std::string declined(const Json& by_reason) {
 }
 
 void print_guests(const Json& guests) {
-  std::printf("scripts come in at %s\n", guests["door"].get<std::string>().c_str());
+  std::printf("scripts connect at %s\n", guests["door"].get<std::string>().c_str());
   for (const Json& script : guests["scripts"]) {
     const bool there = script["process"] != 0;
     std::printf("  rank %-4s %s, %s steps\n", script["rank"].dump().c_str(),
@@ -169,12 +172,12 @@ void print_guests(const Json& guests) {
 void print_device_links(const Json& links) {
   for (const Json& link : links) {
     const std::string why = link["sends_by_host_because"];
-    std::printf("  snapshots            for %s by %s%s%s, from it by %s\n",
+    std::printf("  snapshots            to %s by %s%s%s, from it by %s\n",
                 link["node"].get<std::string>().c_str(), link["sends"].get<std::string>().c_str(),
                 why.empty() ? "" : ": ", why.c_str(), link["receives"].get<std::string>().c_str());
     if (link["sent_by_nccl"] != 0 || link["received_by_nccl"] != 0 ||
         link["broken_off_by_nccl"] != 0)
-      std::printf("                       by nccl %s went, %s came, %s exchanges broke off\n",
+      std::printf("                       by nccl %s sent, %s received, %s exchanges failed\n",
                   link["sent_by_nccl"].dump().c_str(), link["received_by_nccl"].dump().c_str(),
                   link["broken_off_by_nccl"].dump().c_str());
   }
@@ -201,10 +204,10 @@ void print_status(const Json& s) {
     std::printf("  tested               accuracy %s, loss %s\n",
                 known(s["accuracy"], as_percent).c_str(), known(s["test_loss"], as_short).c_str());
   const Json& refusals = s["refusals"];
-  std::printf("  consensus distance   %s, from the edges below\n",
+  std::printf("  consensus distance   %s, estimated from the edges below\n",
               known(s["consensus_distance"], as_short).c_str());
   std::printf("  offers declined      %s\n", declined(refusals["declined_because"]).c_str());
-  std::printf("  turned away          %s\n", counted(refusals["turned_away"]).c_str());
+  std::printf("  refused connections  %s\n", counted(refusals["turned_away"]).c_str());
   Json others = refusals;
   others.erase("offers_declined");
   std::printf("  refused, broken      %s\n  frames lost          %s\n", counted(others).c_str(),

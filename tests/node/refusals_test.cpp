@@ -60,8 +60,7 @@ TEST_CASE("nodes of another run, method or model are told so at once, and distur
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
   const std::string join =  // it ends by the third refusal, however patient it is
       kAlone + "--patience 120 --gradients 0 --first-rank 1 --join " + nodes[0]->address();
-  check_ends(join + " --run-name other", 1,
-             {"turned away at", "another run", "other", "grapevine"});
+  check_ends(join + " --run-name other", 1, {"refused by", "another run", "other", "grapevine"});
   check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
   check_ends(join + " --lr 0.25", 1, {"another lr: 0.25 at "});

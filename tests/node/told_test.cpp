@@ -206,7 +206,7 @@ TEST_CASE("the status for people says what the one for programs says, in words")
   CHECK(std::stod(found[1]) >= 100 * before["progress"].get<double>() - 0.01);
   CHECK(std::stod(found[1]) <= 100 * after["progress"].get<double>() + 0.01);
   CHECK(std::stod(found[2]) > 0);
-  CHECK_THAT(table, Catch::Contains(", from the edges below\n"));
+  CHECK_THAT(table, Catch::Contains(", estimated from the edges below\n"));
   CHECK_THAT(table, Catch::Contains("b                    alive    incarnation 1"));
 
   if (before["epoch"] == after["epoch"]) {  // short: how many there were, and who asked for it
