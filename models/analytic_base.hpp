@@ -1,4 +1,4 @@
-// What the analytic objectives share: one fp64 tensor, no data, no accuracy, a start at 0.
+// The common part of the analytic objectives: one fp64 tensor, no data, no accuracy, a start at 0.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -56,7 +56,7 @@ class Analytic : public Objective {
     return {loss, std::numeric_limits<double>::quiet_NaN()};
   }
 
-  /// A Gaussian direction, `length` long: where the common optimum lies.
+  /// A Gaussian direction of the given length: the position of the common optimum.
   std::vector<double> drawn_optimum(double length) const {
     Random random(spec_.seed, 0, Purpose::problem);
     std::vector<double> x(dim());

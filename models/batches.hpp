@@ -1,11 +1,11 @@
-// Batches: which samples make up batch number `index` of a rank, and how they are shown to the
+// Batches: which samples belong to batch number `index` of a rank, and how they are given to the
 // network.
 //
-// A rank walks through its share of the partition in an order that is shuffled anew for each pass,
-// keyed by (seed, rank, pass), after what earlier lives of the run have left of theirs (walk.hpp);
-// a batch may end one pass and begin the next, so no sample is left out. Mirroring and crops are
+// A rank walks through its share of the partition, in an order that is shuffled for each pass and
+// keyed by (seed, rank, pass), after the rest that earlier lives of the run have left (walk.hpp). A
+// batch may end one pass and begin the next, so no sample is left out. Mirroring and crops are
 // keyed by (seed, rank, index). So a batch is a pure function of (partition, seed, rank, index) and
-// of what was left, whoever asks and when.
+// of that rest.
 //
 // Not thread-safe: the last order of each rank is kept. One object per thread; all of them share
 // one partition.
@@ -63,8 +63,8 @@ class Gatherer {
   std::vector<float> scale_, shift_;  // per channel: pixel * scale + shift
 };
 
-/// How the samples of a training batch are shown. mirror: as the user asked; ignored where the data
-/// set says that mirroring harms.
+/// How the samples of a training batch are presented. mirror: the user's choice; ignored if the
+/// data set says that mirroring is harmful.
 std::vector<Augmentation> training_augmentations(const DataSet&, bool mirror, uint64_t seed,
                                                  int rank, uint64_t index, int batch);
 

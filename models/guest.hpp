@@ -1,6 +1,6 @@
-// GuestObjective: what a guest trains, a script that computes a rank's steps in a process of its
-// own. The script's layout and starting point; the script alone has the loss, the data and the
-// gradients.
+// GuestObjective: the objective of a guest, a script that computes a rank's steps in its own
+// process. It has the script's layout and starting point; only the script has the loss, the data
+// and the gradients.
 #pragma once
 #include <map>
 #include <mutex>
@@ -21,9 +21,9 @@ struct TiedName {
 
 class GuestObjective final : public Objective {
  public:
-  /// `start` has the layout's size, and `statistics` theirs: what a script has aside, which is
-  /// averaged in means and never gossiped. Parameters are fp32. Of an `aside` in fp64 the tensors
-  /// from `wide_from` on are the script's fp64, and those before its fp32.
+  /// `start` has the layout's size, and `statistics` that of the aside tensors, which are averaged
+  /// in means and never exchanged. Parameters are fp32. In the fp64 vector of aside tensors, those
+  /// from `wide_from` on are fp64 in the script, and those before are fp32.
   GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start, Buffer statistics,
                  size_t wide_from = 0, std::vector<TiedName> tied = {});
 
@@ -32,9 +32,9 @@ class GuestObjective final : public Objective {
   /// As of the last step of the rank's script.
   void read_statistics(int rank, Vec out) const override;
   bool has_statistics(int rank) const override;
-  /// Without what is no number or infinite: a mask, which no mean can have.
+  /// Without elements that are infinite or not a number (a mask), which no mean can have.
   void read_for_mean(int rank, Vec out) const override;
-  /// Of a rank without gradients: the rank has none of its own.
+  /// For a rank without gradients: it has no statistics of its own.
   void set_statistics(int rank, uint64_t gradients, ConstVec) override;
   void set_average_statistics(ConstVec) override;
   bool has_gradients() const override { return false; }
@@ -47,11 +47,12 @@ class GuestObjective final : public Objective {
   uint64_t gradients_per_pass(int) const override { return 0; }
   std::string description() const override;
 
-  /// A mean of what is aside, over so many ranks. Its masks are as `own` has them, and so is what
-  /// differs from it by the rounding of a sum alone: alike in all, it is so in the mean.
+  /// A mean of the aside tensors over this number of ranks. Masks are taken from `own`, and so are
+  /// values that differ from it only by the rounding of a sum: equal values of all ranks stay equal
+  /// in the mean.
   static void put_masks(ConstVec own, int ranks, Vec mean);
 
-  /// Under all of the script's names, what is aside included.
+  /// Under all of the script's names, including the aside tensors.
   Status save_model(const std::string& directory, ConstVec x) override;
 
  private:

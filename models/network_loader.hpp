@@ -1,12 +1,11 @@
-// The door to the network module: the one place that knows that libgrapevine-network.so is loaded
-// on demand.
+// Loads the network module, libgrapevine-network.so, on demand.
 //
-// Only networks need LibTorch (some 110 MB in a process and a tenth of a second to load), so what
-// trains none never opens it. The module is looked for in $GRAPEVINE_MODULE_PATH, beside the
+// Only networks need LibTorch (some 110 MB in a process and a tenth of a second to load), so a
+// program that trains none never opens it. The loader looks in $GRAPEVINE_MODULE_PATH, beside the
 // running program, in bin/ and ../lib/grapevine from there, and in grapevine/ beside the shared
-// library that this is part of. It stays loaded until the process ends. The PyTorch that it is
-// loaded against is that of $GRAPEVINE_LIBTORCH, the one beside a program that a wheel has
-// installed, or the one that the module was built with.
+// library that this code is part of. The module stays loaded until the process ends. Its PyTorch is
+// that of $GRAPEVINE_LIBTORCH, the one beside a program that a wheel has installed, or the one that
+// the module was built with.
 #pragma once
 #include <memory>
 
@@ -21,7 +20,7 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec&);
 /// Whether networks of all kinds can compute as the spec wants: clip, precision. Error (user).
 Status check_gradients(const ObjectiveSpec&);
 
-/// Opens the very module that a network would be made by, and says where it is. Errors: as above.
+/// Opens the module that networks would use, and returns its path. Errors: as above.
 Result<std::string> open_network_module();
 
 }  // namespace grapevine

@@ -3,11 +3,11 @@
 //
 // One object serves every rank of a node. `thread` names one of the `threads` it was made with:
 // calls with different `thread` may run at once, calls with the same one may not; a network keeps
-// one module per thread. The result of gradient() depends on (seed, rank, index, x) alone, not on
-// the thread or on the order of calls - except for running statistics (batch norm), which each rank
-// keeps for itself.
+// one module per thread. The result of gradient() depends only on (seed, rank, index, x), not on
+// the thread or on the order of calls. The exception are running statistics (batch norm), which
+// each rank keeps for itself.
 //
-// No header here shows LibTorch. Networks live in a module that is loaded when one is asked for
+// No header here includes LibTorch. Networks are in a module that is loaded on demand
 // (make_objective).
 #pragma once
 #include <cstdint>
@@ -81,7 +81,7 @@ class Objective {
 
   virtual const ParameterLayout& layout() const = 0;
   virtual bool has_gradients() const { return true; }  // false: consensus, gossip alone
-  /// Whether somebody computes the ranks' steps: gradients, or scripts of their own (guest.hpp).
+  /// Whether the ranks take steps at all: by gradients, or by scripts (guest.hpp).
   virtual bool has_workers() const { return has_gradients(); }
 
   /// Writes rank's start. Networks: the same for every rank. Consensus: Gaussian, a stream per
@@ -100,34 +100,36 @@ class Objective {
   /// Has them computed here again. Also of one that never was on a GPU, or could not go there.
   virtual void use_host() {}
   /// gradient(), queued on a stream of that GPU (a cudaStream_t, always the same for one thread). x
-  /// and g lie there, `loss` in pinned memory; the caller waits for none of it. Null: done at once,
-  /// in the host's memory. REQUIRES: use_gpu() went well last where there is a stream, and
-  /// use_host() where there is none. Throws NoMemoryLeft, after which the thread may go on.
+  /// and g are on the GPU, `loss` is in pinned memory; the call does not wait. Null: computed at
+  /// once, in the host's memory. REQUIRES: the last successful call was use_gpu() if there is a
+  /// stream, use_host() if there is none. Throws NoMemoryLeft, after which the thread may continue.
   virtual void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                               double* loss);
-  /// What was queued by that thread has happened: it may be called again. Not after it has thrown.
+  /// The work queued by that thread has been done: it may be called again. Not after it has thrown.
   virtual void gradient_came(int thread, int rank);
-  /// That GPU is lost: whatever is asked of it fails from now on, so what is there is left alone,
-  /// also at the end. Any thread, also while others compute.
+  /// That GPU is lost: every later use of it fails, so its memory is not freed, even at the end.
+  /// Any thread, also while others compute.
   virtual void lose_gpu() {}
 
-  /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the
-  /// running statistics of a network. Empty where there are none.
+  /// The values besides the parameters that are averaged over the ranks at the end and for a
+  /// snapshot: the running statistics of a network. Empty if there are none.
   virtual const ParameterLayout& statistics() const;
-  /// Those of a rank, whole, while others compute; where it has taken no gradient, the start.
+  /// The statistics of a rank, whole, while others compute; the start if the rank has taken no
+  /// gradient.
   virtual void read_statistics(int rank, Vec out) const;
-  /// Whether it has any of its own: else no mean has the start's.
+  /// Whether the rank has statistics of its own. If none has, a mean has those of the start.
   virtual bool has_statistics(int rank) const;
   /// read_statistics(), finite where the rank has not diverged.
   virtual void read_for_mean(int rank, Vec out) const { read_statistics(rank, out); }
-  /// A rank goes on with these, after so many gradients of an earlier life.
+  /// Sets the statistics of a rank that continues after this number of gradients of an earlier
+  /// life.
   virtual void set_statistics(int rank, uint64_t gradients, ConstVec);
   /// The average over the ranks of all nodes: from now on it is the one that evaluate() of rank -1
   /// and save_model() go by.
   virtual void set_average_statistics(ConstVec);
 
   /// The test set's loss and accuracy at x (analytic: f(x) - minimum). rank: whose running
-  /// statistics to use; -1: their average over all ranks here, or what was set.
+  /// statistics to use; -1: their average over all ranks here, or the set ones.
   virtual Evaluation evaluate(int thread, int rank, ConstVec x) = 0;
 
   /// The same on the training samples that were set aside; NaN where there are none.
@@ -136,17 +138,17 @@ class Objective {
   /// Gradients per pass over one rank's share of the data; 0 where there is no data.
   virtual uint64_t gradients_per_pass(int rank) const = 0;
 
-  /// What earlier lives of the run, with other numbers of ranks, have taken of the data, in their
-  /// order. Before the first gradient. Error (user): cuts that cannot be of this data.
+  /// The samples that earlier lives of the run, with other numbers of ranks, have taken, in order.
+  /// Before the first gradient. Error (user): cuts that do not fit this data.
   virtual Status go_on_in_data(const std::vector<DataCut>&);
 
   /// How many training samples of each label each rank has, [rank][label]; empty without labels.
   virtual std::vector<std::vector<uint64_t>> label_counts() const { return {}; }
 
-  /// Of the samples' content, so that a run that goes on notices other ones; 0: nobody knows.
+  /// A hash of the samples' content, so that a resumed run notices changed data; 0: unknown.
   virtual uint64_t data_hash() const { return 0; }
 
-  /// What the data and the model are, in one line for reports.
+  /// The data and the model, in one line for reports.
   virtual std::string description() const = 0;
 
   /// Writes model.safetensors and model.pt (torch.load with weights_only=True) into the directory;

@@ -64,7 +64,7 @@ class Partition {
 Result<Partition> make_partition(const std::string& name, uint32_t samples,
                                  std::span<const uint16_t> labels, int ranks, uint64_t seed);
 
-/// What each rank trains on, and what nobody does.
+/// The samples of each rank, and those of no rank.
 struct Dealt {
   std::shared_ptr<const Partition> partition;
   std::vector<uint32_t> aside;  // rising
@@ -80,9 +80,9 @@ struct Dealt {
 /// ", 6,000 training samples set aside"; empty where none are.
 std::string aside_text(const std::vector<uint32_t>& aside);
 
-/// Sets a share of the samples aside, one at least where the share is above 0, drawn by the seed
-/// alone: the same ones whoever asks. Deals the others out. Errors (user): no such share, or
-/// make_partition's.
+/// Sets a share of the samples aside, at least one if the share is above 0. Only the seed draws
+/// them, so they are the same at every node. Divides the others. Errors (user): an invalid share,
+/// or make_partition's.
 Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint16_t> labels,
                    int ranks, uint64_t seed, double aside);
 

@@ -1,15 +1,14 @@
-// Walk: in which order the ranks of a run go through the training samples.
+// Walk: the order in which the ranks of a run go through the training samples.
 //
-// A rank goes through its share pass after pass, each in an order of its own, keyed by (seed, rank,
-// pass). Where a run goes on with another number of ranks, the shares are cut anew in the middle of
+// A rank goes through its share pass after pass. Each pass has its own order, keyed by (seed, rank,
+// pass). If a run continues with another number of ranks, the shares are cut again in the middle of
 // a pass. With P the latest pass that a rank had begun:
 //
-//   what is left      of each sample as many as its rank had still to take to the end of pass P
-//   a rank from then  first what is left of its new share, shuffled; then passes P + 1, P + 2, ...
+//   rest               of each sample as many as its rank still had to take to the end of pass P
+//   a rank after that  first the rest of its new share, shuffled; then passes P + 1, P + 2, ...
 //
-// So at the end of the pass at hand every sample has come as often as every other, and what had
-// been taken of it does not come twice. A rank that is more than kCatchUp passes behind catches up
-// with so many.
+// So at the end of the present pass every sample has been used as often as every other, and no used
+// sample repeats before. A rank that is more than kCatchUp passes behind repeats only that many.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -25,7 +25,7 @@ struct OwnData {
   std::string description() const;
 };
 
-/// Whether a data set is named that is such a file.
+/// Whether the name is that of such a file.
 bool is_own_data(const std::string& dataset);
 
 /// `loss`: mse takes targets as numbers, cross_entropy as classes. auto takes them as classes where

@@ -1,9 +1,9 @@
 // TextSet: a text as numbered tokens, for language models.
 //
-// Tokens are characters (bytes) or words: what stands between white space, and "<eos>" at each line
-// feed. The vocabulary is built from the training text: characters in the order of their bytes,
-// words by how often they occur (then by their bytes), at most kMostWords - 1 of them. Whatever is
-// not in it is "<unk>", which is in it only if needed.
+// Tokens are characters (bytes) or words: text between white space, and "<eos>" for each line feed.
+// The vocabulary is built from the training text: characters in the order of their bytes; words by
+// frequency (then by their bytes), at most kMostWords - 1 of them. Other tokens become "<unk>",
+// which is in the vocabulary only if needed.
 #pragma once
 #include <cstdint>
 #include <string>

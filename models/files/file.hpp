@@ -38,12 +38,12 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// Whether so many bytes more fit into the memory that is left. Error (world): how many are needed
-/// and left, a sentence without its subject.
+/// Whether this number of further bytes fits into the free memory. Error (world): how many are
+/// needed and how many are left, a sentence without its subject.
 Status fits_in_memory(uint64_t bytes);
 
-/// A file's content from its beginning; gzip and xz are told by their first bytes, not by the name,
-/// and unpacked.
+/// A file's content from its beginning. gzip and xz are recognised by their first bytes, not by the
+/// name, and unpacked.
 class ContentReader {
  public:
   static Result<ContentReader> open(const std::string& path);

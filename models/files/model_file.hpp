@@ -39,7 +39,7 @@ enum class TensorType : uint8_t {
   other
 };
 
-/// What a type is called; an empty name: the format has no such type.
+/// The name of a type; an empty name: the format has no such type.
 struct TensorTypeNames {
   TensorType type;
   size_t bytes;
@@ -82,7 +82,7 @@ void copy_numbers(const StoredTensor&, Vec to);
 Status write_safetensors(const std::string& path, const std::vector<ModelTensor>&);
 Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&);
 
-/// What a safetensors file of these tensors begins with; their bytes follow, one after the other.
+/// The beginning of a safetensors file with these tensors; their bytes follow, one after the other.
 std::string safetensors_head(const std::vector<ModelTensor>&);
 
 /// Reads the parameters of a layout from a safetensors file; further tensors in it are ignored. x

@@ -1,8 +1,10 @@
-// Pickle: what Python's pickle module wrote, as a tree of plain values, without running anything.
+// Pickle: reads the output of Python's pickle module as a tree of plain values, without running
+// anything.
 //
-// Protocols 0 to 5. A call of a function or the making of an object becomes a value that says what
-// was called with what; nobody calls it. Texts are views of the pickle, and what is put together is
-// counted, so that a pickle takes at most some hundred times its own bytes, and 512 MiB.
+// Protocols 0 to 5. A call of a function or the construction of an object becomes a value that
+// records the function and its arguments; nothing calls it. Texts are views of the pickle, and
+// constructed values are counted, so a pickle takes at most some hundred times its own bytes, and
+// at most 512 MiB.
 #pragma once
 #include <cstdint>
 #include <deque>

@@ -1,14 +1,14 @@
-// TensorFile: a file of named tensors, of which each is read when it is asked for.
+// TensorFile: a file of named tensors, each read on demand.
 //
-// What a file announces is checked against what is there before memory is touched, and what nobody
-// asks for is never read: arrays of text, buffers of types without a name, an optimizer's state.
+// The announced sizes are checked against the file before memory is touched. Unused entries are
+// never read: arrays of text, buffers of types without a name, an optimizer's state.
 //
 //   safetensors   all types of numbers
 //   .npz          numpy.savez and savez_compressed: numbers of either byte order, C's and Fortran's
-//   torch.save    a dict of tensors (a state dict) in a zip, or as older versions wrote it, without
-//                 LibTorch and without running anything (pickle.hpp). Views become contiguous. A
-//                 dict that has its state dict under a usual name ("state_dict", "model", ...) is
-//                 taken for that.
+//   torch.save    a dict of tensors (a state dict) in a zip, or in the older format, without
+//                 LibTorch
+//                 and without running anything (pickle.hpp). Views become contiguous. If a dict has
+//   its state dict under a usual name ("state_dict", "model", ...), that one is taken.
 #pragma once
 #include <memory>
 #include <string>
@@ -36,8 +36,8 @@ class TensorReader {
 
 class TensorFile {
  public:
-  /// The format is told by the first bytes, not by the name. Errors (world): the file is missing,
-  /// no regular file, cut or damaged, or of none of the formats, and what it is.
+  /// The format is recognised by the first bytes, not by the name. Errors (world): the file is
+  /// missing, no regular file, cut or damaged, or in none of the formats.
   static Result<TensorFile> open(const std::string& path);
 
   /// In the order of the file, each name once.

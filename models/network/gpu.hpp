@@ -1,4 +1,4 @@
-// What LibTorch has to be told of a GPU: whether it can use one, and which stream is ours.
+// The GPU settings of LibTorch: whether it can use one, and which stream it uses.
 #pragma once
 #include <c10/core/StreamGuard.h>
 
@@ -9,11 +9,10 @@ namespace grapevine {
 /// Error (user): this LibTorch has no CUDA, or no such GPU, in one line.
 Status find_gpu(int number);
 
-/// Of all that the process computes on GPUs from now on: convolutions in fp32 may round what they
-/// multiply to 10 bits.
+/// For all later GPU work of the process: fp32 convolutions may round their factors to 10 bits.
 void allow_tf32(bool);
 
-/// What LibTorch keeps of GPUs' memory for later goes back to the driver. Waits for work in flight.
+/// Returns LibTorch's cached GPU memory to the driver. Waits for work in flight.
 void give_back_unused();
 
 /// While it lives, what this thread queues goes to `stream`, a cudaStream_t of that GPU.

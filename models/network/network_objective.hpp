@@ -1,11 +1,11 @@
-// NetworkObjective: what all networks are as objectives, whatever they compute and learn from:
-// gradients at any flat vector, computed here or queued on a GPU, by an instance of the network for
-// each thread; running statistics by rank; walks through the data.
+// NetworkObjective: the common part of all networks as objectives: gradients at any flat vector,
+// computed here or queued on a GPU, by one instance of the network for each thread; running
+// statistics by rank; walks through the data.
 //
-// A kind of network says what the loss of a batch is, and how it is tested (NetworkInstance and the
-// objectives beside this file). On a GPU a batch goes up from pinned memory, the loss and the
-// statistics come down into it, and nothing waits for what is queued, but for tests. The same code
-// runs without a GPU.
+// A kind of network defines the loss of a batch and how it is tested (NetworkInstance and the
+// objectives beside this file). On a GPU a batch is copied from pinned memory, and the loss and the
+// statistics are copied into pinned memory. Nothing waits for queued work, except tests. The same
+// code runs without a GPU.
 #pragma once
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
@@ -79,14 +79,14 @@ class NetworkInstance {
   /// called twice for one gradient.
   virtual at::Tensor batch_loss(int rank, uint64_t index, const std::vector<uint32_t>& rows) = 0;
   virtual void train(bool) {}  // from now on; a test is none
-  /// What else the network has must be where device() is.
+  /// All other tensors of the network must be on device().
   virtual void moved() {}
 
   const std::vector<at::Tensor>& parameters() const { return parameters_.tensors(); }
   at::Device device() const { return device_; }
   /// Memory of the host for batches.
   at::Tensor host_memory(size_t size, at::ScalarType) const;
-  /// What lies in host_memory() where the network is.
+  /// The tensors that are in host_memory(), wherever the network is.
   at::Tensor brought(const at::Tensor& host) const;
 
  private:
@@ -174,7 +174,7 @@ class NetworkObjective : public Objective {
   std::atomic<bool> is_lost_{false};                         // that GPU
 };
 
-/// What was thrown, in one line; what LibTorch throws carries where that was, line after line.
+/// The exception, in one line. LibTorch adds a stack trace, line after line, which is removed.
 std::string one_line_of(const std::exception&);
 
 /// What LibTorch throws in `work` is passed on as a std::runtime_error of one line.

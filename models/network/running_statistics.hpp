@@ -28,7 +28,8 @@ class RunningStatistics {
   /// From now on the average is this one, over the ranks of all nodes.
   void set_average(ConstVec average);
 
-  /// What was set; else over the ranks that have computed a gradient here, the start if none has.
+  /// The set values; otherwise the average over the ranks that have computed a gradient here, or
+  /// the start if none has.
   Buffer average() const;
   /// Gradients of the rank that has most; counted where there are statistics.
   int64_t most_gradients() const;
