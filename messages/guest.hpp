@@ -120,7 +120,7 @@ struct GuestLayout {
   static uint64_t elements(const std::vector<Tensor>&);
   uint64_t trained_elements() const { return elements(trained); }
   uint64_t aside_elements() const { return elements(aside) + elements(aside64); }
-  /// Where the first of fp64 lies, in bytes.
+  /// The offset of the first fp64 tensor, in bytes.
   uint64_t aside64_at() const;
   uint64_t bytes() const { return aside64_at() + sizeof(double) * elements(aside64); }
 };

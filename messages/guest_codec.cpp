@@ -54,7 +54,7 @@ Error record_refused(const std::string& what, uint64_t value, const std::string&
   return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
 }
 
-/// What is before the next space; the text goes on behind it.
+/// The text before the next space; the text then continues after it.
 std::string_view next_word(std::string_view& text) {
   const size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
@@ -81,7 +81,7 @@ bool is_measure(std::string_view name) {
   });
 }
 
-/// What a line of a layout may begin with, in the order of the lines.
+/// The first words of the lines of a layout, in the order of the lines.
 constexpr std::array<std::string_view, 4> kParts{"trained", "aside", "aside64", "tied"};
 constexpr size_t kTied = 3;
 constexpr std::string_view kOuter = "outer";

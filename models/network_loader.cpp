@@ -122,7 +122,7 @@ Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
 
 bool is_huge(int64_t side) { return side > std::numeric_limits<int>::max(); }
 
-/// What an image or a row of features of the user's is to the zoo.
+/// The shape of a user's image or row of features, for the built-in models.
 Result<SampleShape> shape_of(const OwnData& data) {
   const std::vector<int64_t>& s = data.train_inputs.shape;
   if (s.size() < 2 || s.size() > 4 || std::any_of(s.begin() + 1, s.end(), is_huge))

@@ -20,7 +20,8 @@ std::vector<uint32_t> shuffled(std::vector<uint32_t> rows, uint64_t seed, int ra
   return rows;
 }
 
-/// Where a rank is after so many samples: whole passes since `left.pass` began, and the rest.
+/// The position of a rank after this number of samples: whole passes since `left.pass` began, and
+/// the rest.
 struct Place {
   bool in_left = false;  // it has not begun a whole pass
   uint64_t passes = 0, rest = 0;
@@ -93,7 +94,7 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
     now.pass += ends;
     now.since = first;
     now.first.assign(after, {});
-    // Where each rank has all samples it goes on with a whole pass of its own.
+    // If each rank has all samples, it continues with a whole pass.
     for (size_t r = 0; r < after && !was->is_whole(); ++r) {
       std::vector<uint32_t> rows;
       for (const uint32_t row : is->share(static_cast<int>(r)))

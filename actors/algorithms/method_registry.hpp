@@ -71,7 +71,7 @@ bool runs_on_devices(const Method&);
 const Method& method_named(const std::string& name);
 std::string method_names();
 
-/// What the method needs of its settings and of the graph; one line otherwise.
+/// The error of the settings or the graph for this method, in one line.
 Status check_method(const std::string& name, const RuleSettings&, const std::string& weights,
                     const Topology&);
 

@@ -25,8 +25,8 @@ void PushSum::reset(double now, ConstVec x) {
   w_ = 1;
 }
 
-// What is handed on under another number still has its weight; who copies a model has one of its
-// own.
+// A state that continues under another number keeps its weight; a copy of a model gets a weight of
+// one.
 RuleState PushSum::state(double now) {
   RuleState state = RoundRule::state(now);
   state.add("w", w_, Follows::rank);

@@ -100,8 +100,8 @@ class PairwiseRule : public Rule {
                     double alpha_tilde, double share) = 0;
 };
 
-/// What a neighbour sent in a phase of a round, empty where it was lost, and how much of the
-/// difference that it makes is taken (actors/guard): 0 to 1.
+/// A neighbour's message in a phase of a round, empty if it was lost, and how much of the
+/// difference that it makes is applied (actors/guard): 0 to 1.
 struct Received {
   Payload payload;
   double share = 1;

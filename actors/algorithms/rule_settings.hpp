@@ -16,10 +16,10 @@ struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::sgd;
 };
 
-/// What stands in for the relay contributions that have not arrived (relaysgd.hpp).
+/// The replacement for relay contributions that have not arrived (relaysgd.hpp).
 enum class Normalisation { counts, own, x0, previous };
 
-/// What a round does about a neighbour's message that a link has lost.
+/// How a round handles a neighbour's message that a link has lost.
 enum class Missing {
   resend,       // it is asked for until it comes
   renormalise,  // go on without; the weights of what came are scaled up to 1
@@ -32,7 +32,7 @@ enum class Missing {
 /// How whole models are sent in pairs: in the type that they have, or rounded to bf16.
 enum class Wire { full, bf16 };
 
-/// What a method may be told. Each rule reads what concerns it; the registry refuses the rest.
+/// The settings of methods. Each rule reads those that concern it; the registry refuses the others.
 struct RuleSettings {
   OptimizerSettings optimizer;
   Normalisation normalisation = Normalisation::counts;

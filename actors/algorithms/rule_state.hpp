@@ -59,9 +59,9 @@ struct SavedState {
 
 SavedState save(const Execution&, const RuleState&, bool whole);
 
-/// Writes the copy into the state of a rule of the same method, settings and layout. What follows
-/// the model may be of a rank with another optimizer, or none: then the last vectors stay as they
-/// are.
+/// Writes the copy into the state of a rule of the same method, settings and layout. The vectors
+/// after the model may be of a rank with another optimizer, or none: then the last vectors keep
+/// their values.
 void restore(const Execution&, const SavedState&, const RuleState&);
 
 }  // namespace grapevine

@@ -49,7 +49,8 @@ void VirtualScheduler::stop() {
 }
 
 void VirtualScheduler::run() {
-  // Who has spawned an actor has CAF's log, where each message would look this thread up twice.
+  // The thread that has spawned an actor has CAF's log, where each message would look this thread
+  // up twice.
   caf::logger::set_current_actor_system(nullptr);
   running_ = true;
   while (!jobs_.empty()) {

@@ -76,8 +76,9 @@ bool WallScheduler::fire(time_point until, Carrier& carrier) {
   return true;
 }
 
-// What is ready goes before what is due: a message that is here may make a time-out void. What
-// becomes ready or due meanwhile is for the next call, so that this one ends.
+// Ready actors run before due timers, because a message that has arrived may make a time-out void.
+// Actors and timers that become ready or due meanwhile wait for the next call, so that this one
+// ends.
 void WallScheduler::serve(Carrier& carrier) {
   const time_point until = now();
   std::unique_lock lock(mutex_);
@@ -123,8 +124,8 @@ void WallScheduler::cancel_all() {
 
 // --- the helpers
 
-// What a helper makes ready beyond one actor is for whichever helper is free first: that one may
-// take long.
+// If a helper makes more than one actor ready, the others go to the first free helper, because one
+// actor may take long.
 class WallScheduler::Helper final : public Carrier {
  public:
   explicit Helper(WallScheduler& scheduler) : Carrier(scheduler.system()), scheduler_(scheduler) {}

@@ -37,7 +37,7 @@ bool serves(const Member& m, int rank) {
 Cluster::Cluster(caf::actor_config& config, ClusterDependencies deps)
     : ClusterActor::base(config), deps_(std::move(deps)), lifecycle_(deps_.lifecycle) {}
 
-// What came before ClusterStart did, which is on its way.
+// A message that came before ClusterStart, which is under way.
 template <class Mail>
 void Cluster::again(Mail mail) {
   send(caf::actor_cast<ClusterActor>(this), std::move(mail));
@@ -288,7 +288,7 @@ void Cluster::begin_mean(BeginMean begin) {
 
 void Cluster::on_settled(MeanSettled& settled) {
   if (settled.serial == 0) {
-    // Who leaves and says that it has a mean has seen all others say so.
+    // A node that leaves and reports that it has a mean has received the reports of all others.
     if (!settled.missing.empty())
       handle([](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, {}, out); });
     ending_.mean = settled.mean;
@@ -408,7 +408,7 @@ void Cluster::tell_work() {
   if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
 }
 
-// Those measured here are used as they are told to the others.
+// The rates measured here are used as they are told to the others.
 void Cluster::rates_have_come() {
   if (!membership_) return;
   const double now = deps_.clock.now();

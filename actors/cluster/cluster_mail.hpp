@@ -16,7 +16,7 @@
 
 namespace grapevine {
 
-// What the links say.
+// Messages of the links.
 struct LinkUp {
   Hello peer;
 };
@@ -145,7 +145,7 @@ using ConsoleActor =
     caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
                      Takes<BulkEnded>, Takes<EpochInfo>, Takes<Note>, Takes<Tick>>;
 
-// What each learns once everything else has been spawned.
+// Sent to each actor once all others have been spawned.
 struct ClusterStart {
   std::shared_ptr<Links> links;
   NodeActor node;

@@ -38,7 +38,7 @@ std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
   return bytes;
 }
 
-// What an actor has refused, in its own words; of CAF's errors theirs.
+// The refusal of an actor, in its own words; the text of one of CAF's errors.
 std::string line_of(const caf::error& error) {
   const caf::message& context = error.context();
   if (context.match_elements<std::string>()) return context.get_as<std::string>(0);
@@ -77,7 +77,7 @@ void ConsoleServer::bulk_ended(const BulkEnded& ended) {
                    ended.reason));
 }
 
-// What has happened so far, and then each event as it comes.
+// All past events, and then each event as it happens.
 void ConsoleServer::follow(uint64_t console) {
   for (const std::string& line : events_)
     parts_.links->reply(console, {true, true, line + "\n", {}, 0});

@@ -22,7 +22,7 @@ namespace grapevine {
 struct ConsoleDependencies {
   RunClock clock;
   std::shared_ptr<LinkTransport> transport;
-  // Where one is empty, consoles are told so.
+  // If one is empty, consoles are told so.
   std::function<std::string(const NodeStatus&)> render;
   std::function<std::string(const Mean&)> describe;  // of a snapshot: JSON, with its number
   std::function<Result<Plan>(const std::string& text)> read_plan;

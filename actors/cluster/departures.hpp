@@ -22,7 +22,7 @@ class Departures {
   /// One of them has answered, or cannot. The departure, once all have.
   std::optional<Departure> told(uint64_t number, const StateReport&);
 
-  /// Keeps it, with the last hundred. What to say of it.
+  /// Stores it with the last hundred. Returns the line to report.
   std::string record(Departure);
   const std::vector<Departure>& kept() const { return kept_; }
 

@@ -214,7 +214,8 @@ void MeanExchange::lapse(double now, MeanEffects& out) {
 
 // --- the end of each event
 
-// Of what takes time, an event divides one piece and packs one; the others follow at once.
+// An event divides one piece and packs one, because these take time; the other pieces follow at
+// once.
 void MeanExchange::finish(double now, MeanEffects& out) {
   bool all_sent = true;
   if (sum_) {

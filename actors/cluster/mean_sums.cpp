@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSteps = 16;  // of a last place
 
-// What the last bit of an fp32 stands for.
+// The value of the last bit of an fp32 number.
 double last_place(float x) {
   const uint32_t exponent = std::bit_cast<uint32_t>(x) >> 23 & 0xFF;
   return std::bit_cast<double>(uint64_t{std::max(exponent, 1u) - 150 + 1023} << 52);

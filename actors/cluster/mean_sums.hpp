@@ -13,7 +13,7 @@
 
 namespace grapevine {
 
-/// Of what travels up: elements, of a type.
+/// The shape of a packed sum: elements, and their type.
 struct PackedShape {
   DType dtype = DType::f64;
   uint64_t count = 0;

@@ -36,7 +36,7 @@ std::vector<int> largest_part(const MeanKey& key) {
   return best;
 }
 
-// Who found no free place next to anybody takes one more at the least burdened that it can reach.
+// A node that found no free neighbour joins the reachable node with the fewest neighbours.
 void attach_rest(const MeanKey& key, std::vector<int> waiting, std::vector<int>& in,
                  MeanTree& tree) {
   while (!waiting.empty()) {

@@ -72,7 +72,8 @@ class RunLifecycle {
   void fetched() { fetched_ = true; }        // or given up
   void share_done() { share_done_ = true; }  // of the ranks here
   void stop() { stops_ = true; }             // the whole run is to end
-  // This node alone; no means are traded. Where the whole run is to end already, it ends with it.
+  // This node leaves alone; no means are exchanged. If the whole run is to end already, it ends
+  // with the run.
   void leave() { leaves_ = leaves_ || !stops_; }
   void weighed() { weighed_ = true; }
   void drained(bool failed);

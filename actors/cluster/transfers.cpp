@@ -22,7 +22,7 @@ MeanMember seen_by_mean(const Member& m) {
           m.mean.number, m.mean.hash,   m.unreachable, false};
 }
 
-// Who takes part in a mean, or has left after it took part.
+// The nodes that take part in a mean, or have left after they took part.
 std::vector<MeanMember> seen_by_mean(const MembersSeen& seen) {
   std::vector<MeanMember> members;
   for (const Member& m : *seen.all) {
@@ -47,7 +47,7 @@ Transfers::Transfers(caf::actor_config& config, TransfersDependencies deps)
       deps_(std::move(deps)),
       mean_(deps_.self, deps_.mean, deps_.patience_s) {}
 
-// What came before TransfersStart did, which is on its way.
+// A message that came before TransfersStart, which is under way.
 template <class Mail>
 void Transfers::again(Mail mail) {
   send(caf::actor_cast<TransfersActor>(this), std::move(mail));

@@ -96,8 +96,8 @@ void DeviceCompute::submit(GradientJob job) {
   });
 }
 
-// On a device that is lost nothing begins any more; its owner tells. Where no slot is free a job
-// waits for the next answer.
+// On a lost device nothing is started; its owner reports the loss. If no slot is free, a job waits
+// for the next answer.
 void DeviceCompute::begin_waiting() {
   while (!waiting_.empty() && !idle_.empty()) {
     const size_t lane = idle_.back();

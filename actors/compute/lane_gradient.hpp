@@ -44,7 +44,7 @@ class LaneGradient {
   std::shared_ptr<std::atomic<bool>> no_memory_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// Where there is nothing to descend, a step is zero: rounds of gossip alone.
+/// If the objective has no gradients, a step is zero: rounds of gossip alone.
 double gradient_or_zero(Objective&, int thread, int rank, uint64_t index, ConstVec x, Vec g);
 
 }  // namespace grapevine

@@ -169,7 +169,8 @@ void Collective::finish(double now, int contributions, Effects& out) {
   begin(now, out);
 }
 
-// What did not arrive was lost with all that followed it, as a rule: one ask brings it all.
+// If a part did not arrive, all parts after it were lost too, as a rule: one request brings them
+// all.
 void Collective::answer(const FrameHeader& m, Effects& out) {
   const int part = static_cast<int>(m.part);
   auto found = sent_.find({m.number, part});

@@ -134,8 +134,9 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
 }
 
 PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
-  // What had to be said again has taken as long as this end has waited: where time-outs have an
-  // upper bound only what came after that is learnt from, else waiting teaches to wait longer.
+  // An answer to a repeated message has taken as long as this end has waited. If time-outs have an
+  // upper bound, only answers that came after that are learnt from; otherwise each wait would make
+  // the next one longer.
   const bool waited = m.own.most_timeout_s < kNever && open_->repeated_at > 0;
   duration_ += (m.now - (waited ? open_->repeated_at : opened_at_) - duration_) / 4;
   ++done_;

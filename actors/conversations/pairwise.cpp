@@ -76,7 +76,7 @@ void Pairwise::view(double now, const View& view, Effects& out) {
 
 void Pairwise::peer_down(double now, int peer, uint32_t incarnation, Effects& out) {
   Partner* p = find(peer);
-  // Whoever has heard of a later incarnation has dropped what was open with this one.
+  // A peer that knows a later incarnation has dropped open exchanges with this one.
   if (p == nullptr || p->exchange.peer_incarnation() > incarnation) return;
   abandon(now, *p, out);
   p->in_graph = false;

@@ -63,7 +63,7 @@ class PartnerPolicy {
   void learn(double now, double rate, int degree);
   void drain() { draining_ = true; }
 
-  /// Whom to offer an exchange now: a place among the partners, or none and when to ask again
+  /// The partner for an offer now: an index among the partners, or none and when to ask again
   /// (kNever: after the next event).
   struct Choice {
     int partner = -1;

@@ -74,8 +74,8 @@ void DeviceDock::leave(Payload there, Then then) {
   });
 }
 
-// Given back by the owner, whichever thread the last lease ends on: until then passes of the one
-// stream may read it. What has not landed when all ends keeps the dock no longer than others do.
+// The owner returns it, on whichever thread the last lease ends: until then passes of the one
+// stream may read it. A copy that is incomplete at the end keeps the dock no longer than others do.
 Lease DeviceDock::take(size_t bytes) {
   try {
     void* const at = device_->workspace().take(bytes);

@@ -52,8 +52,8 @@ DeviceLinks::DeviceLinks(std::shared_ptr<DeviceShare> device, std::shared_ptr<De
       transport_(transport),
       say_(std::move(say)) {}
 
-// What is lent or borrowed stays with the device. Edges by NCCL are given up in the owner's time,
-// or here, where there is no owner any more.
+// Loans stay with the device. Edges by NCCL are abandoned on the owner's thread, or here if there
+// is no owner any more.
 DeviceLinks::~DeviceLinks() {
   if (nccl_ && to_owner_) to_owner_([last = std::move(nccl_)] {});
 }

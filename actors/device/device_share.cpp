@@ -82,7 +82,8 @@ Fate DeviceShare::allocate(const DeviceSizes& sizes) {
   Fate lent = Fate::out_of_memory;
   if (sizes.lent_bytes > 0) lent = block(sizes.lent_bytes, Block::Kind::shared, lent_);
   if (lent == Fate::lost) return lent;
-  // What cannot be shared lies among the rest, and links go by the host's memory.
+  // If the block cannot be shared, it is part of the other memory, and links go through the host's
+  // memory.
   const size_t memory_bytes = sizes.memory_bytes() - lent_.bytes;
   const size_t loss_bytes = SnapshotPool::bytes_for(1, DType::f64, sizes.gradients);
   const auto all = [](std::initializer_list<Fate> fates) {

@@ -104,7 +104,7 @@ bool NcclLinks::talk(const std::string& node, const Peer& p, What what) {
   return transport && transport->talk(node, {p.number, std::move(what)});
 }
 
-/// Who waits to connect has it first: that needs a device without an exchange.
+/// A node that waits to connect goes first, because it needs a device without an exchange.
 bool NcclLinks::take_turn(Peer& p) const {
   const auto waits = [](const auto& one) { return one.second->stage == Peer::Stage::waiting; };
   return std::none_of(peers_.begin(), peers_.end(), waits) && p.edge->take_turn();
@@ -233,7 +233,7 @@ void NcclLinks::heard(const std::string& node, Peer& p, const NcclEnd& said) {
 void NcclLinks::heard(const std::string& node, Peer& p, const NcclRequest& said) {
   const bool is_connected = p.stage == Peer::Stage::connecting || p.stage == Peer::Stage::open;
   const bool is_theirs = (said.number % 2 == 1) == (node < self_);
-  // Who has heard all that was said here is two ahead at most.
+  // A node that has received all messages of this node is at most two ahead.
   const bool is_next =
       said.number > std::max(p.heard, p.begun) && said.number <= p.last() + 2 && is_theirs;
   if (!is_connected || !is_next || payload_bytes(said.header) > largest_)
@@ -295,7 +295,7 @@ void NcclLinks::begin(Peer& p, uint64_t number, Lease room) {
   p.edge->exchange(number, std::move(sent), std::move(received), time_.now_s());
 }
 
-/// What was to go, or was going, by NCCL.
+/// A payload that was to be sent, or was being sent, by NCCL.
 void NcclLinks::by_host(Peer& p) {
   if (!p.out) return;
   const Peer::Outgoing out = *std::exchange(p.out, {});

@@ -40,7 +40,7 @@ std::string shown(const GuestLayout::Outer& outer) {
   return outer.lr > 0 ? fmt::format("outer=({}, {})", outer.lr, outer.momentum) : "no outer=";
 }
 
-/// Where two lists first differ, in words; empty: nowhere.
+/// The first difference of two lists, as text; empty: none.
 std::string difference(const std::vector<GuestLayout::Tensor>& ours,
                        const std::vector<GuestLayout::Tensor>& theirs) {
   const size_t both = std::min(ours.size(), theirs.size());
@@ -58,7 +58,7 @@ void add(const std::vector<GuestLayout::Tensor>& tensors, ParameterLayout& layou
     layout.add(tensor.name, tensor.shape, true);
 }
 
-/// Of what is aside there is one vector, in the widest type that is needed.
+/// The aside tensors are one vector, in the widest type that is needed.
 DType aside_type(const GuestLayout& layout) {
   return layout.aside64.empty() ? DType::f32 : DType::f64;
 }
@@ -420,7 +420,7 @@ void GuestVisit::write_aside(ConstVec values, void* memory) const {
               (values.size - narrow) * sizeof(double));
 }
 
-/// What an earlier script of the rank had aside. False: none has made a step.
+/// The aside tensors of an earlier script of the rank. False: none has made a step.
 bool GuestVisit::show_aside() {
   Buffer aside(layout_.aside_elements(), aside_type(layout_));
   if (aside.size() == 0) return false;

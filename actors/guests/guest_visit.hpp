@@ -52,7 +52,7 @@ class GuestVisit {
   GuestRecord wait_record() const;
   void remember_aside();
   void remember_share(const GuestRecord& step);
-  // What is aside, in the type of the objective's statistics: as the script has it now.
+  // The aside tensors in the type of the objective's statistics, as the script has them now.
   Buffer read_aside() const;
   void write_aside(ConstVec values, void* memory) const;
   bool give_front(uint16_t flags);

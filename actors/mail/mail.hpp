@@ -30,7 +30,8 @@ struct GuestSeat;  // guest_seat.hpp
 struct Parameters {
   Lease x;
   uint64_t gradients = 0;
-  // Where the rank is a guest's: x is the front of this seat, and so many exchanges have moved it.
+  // For the rank of a guest: x is the front of this seat, and this number of exchanges has moved
+  // it.
   std::shared_ptr<GuestSeat> seat;
   uint64_t exchanges = 0;
 };  // of the rank; gradients it has taken so far

@@ -65,7 +65,7 @@ void Connector::born(double now, uint32_t member, const MemberTable& table) {
   if (!l.up && member != 0 && needs(now, member)) want(dial_time(now, member, table), member);
 }
 
-// Who was dialled to find the members is not needed for that any more.
+// A node that was dialled to find the members is no longer needed for that.
 void Connector::link_up(double now, uint32_t member, const std::string& dialled,
                         const MemberTable& table) {
   bool found = !table.live(member);
@@ -85,8 +85,8 @@ void Connector::link_up(double now, uint32_t member, const std::string& dialled,
   chosen_ = false;
 }
 
-// Who closed a link that is needed here did not need it itself; who does so again may have more
-// than it can keep.
+// A peer that closed a link that is needed here did not need it itself. If it does so again, it may
+// have more links than it can keep.
 void Connector::link_down(double now, uint32_t member, const MemberTable& table, bool goodbye) {
   Link& l = link(member);
   l.up = false;
@@ -138,7 +138,7 @@ bool Connector::is_well(double now, uint32_t member, const MemberTable& table) {
   return now < until;
 }
 
-/// Those who are always needed, for as long as the same nodes live.
+/// The nodes that are always needed, as long as the same nodes are alive.
 void Connector::choose(double now, const MemberTable& table) {
   chosen_ = true;
   look_again_at_ = kNotOurs;

@@ -41,7 +41,7 @@ class Connector {
   void link_up(double now, uint32_t member, const std::string& dialled, const MemberTable&);
   void link_down(double now, uint32_t member, const MemberTable&, bool goodbye);
 
-  /// Whom the ranks here talk to, until the next call.
+  /// The nodes that the ranks here exchange with, until the next call.
   void talks_with(const std::vector<uint32_t>& members);
   /// For a while from now on, and at once.
   void need(double now, uint32_t member);

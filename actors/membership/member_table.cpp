@@ -35,7 +35,7 @@ uint32_t phase(const Member& m) {
 
 uint64_t age(const Member& m) { return 256 * uint64_t{m.incarnation} + phase(m); }
 
-// What a node says of its end nobody says otherwise; without its word nobody says that it has left.
+// Only the node itself says that it has left.
 bool possible_state(const Member& m) {
   if (m.last_word == MemberState::alive) return m.state != MemberState::left;
   return m.last_word == MemberState::left && m.state == MemberState::left;

@@ -505,7 +505,7 @@ bool Membership::holds(const PublicKey& key, std::span<const std::byte> bytes,
   return options_.signing.holds(key, bytes, signature);
 }
 
-// What is known has been checked, and what is older than that changes nothing.
+// A known record has been checked, and an older one changes nothing.
 bool Membership::holds(const Member& m) {
   if (const auto place = table_.find(m.node)) {
     const Member& known = table_.at(*place);
@@ -830,14 +830,14 @@ void Membership::carry_out(double now, ProbeResults results, MembershipEffects& 
     send(to, std::move(packet), out);
 }
 
-// What a member is to hear of itself: that it is not plainly alive.
+// The record that a member is sent about itself: that it is suspect or dead.
 std::optional<Member> Membership::said_of(uint32_t member) const {
   const Member& m = table_.at(member);
   if (m.state == MemberState::alive) return std::nullopt;
   return m;
 }
 
-// Who is not plainly alive here hears what is said of it, in every packet.
+// A member that is suspect or dead here is told so in every packet.
 void Membership::send(uint32_t to, MembershipPacket packet, MembershipEffects& out) {
   if (packet.news.empty())
     if (auto said = said_of(to)) packet.news.push_back(std::move(*said));

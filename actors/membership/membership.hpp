@@ -125,7 +125,8 @@ class Membership {
   void link_down(double now, const std::string& node, MembershipEffects&, bool goodbye = false);
   /// A dial was refused by the host: nobody listens there. Time-outs are not reported.
   void refused(double now, const std::string& address, MembershipEffects&);
-  /// Whom the ranks here talk to, by their places in the table: until the next call.
+  /// The members that the ranks here exchange with, by their places in the table: until the next
+  /// call.
   void talks_with(double now, const std::vector<uint32_t>& members, MembershipEffects&);
   /// A link with it is needed now, and for some seconds.
   void need_link(double now, const std::string& node, MembershipEffects&);

@@ -181,7 +181,7 @@ void Node::check_finished() {
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const Rank& r) { return !r.alive || r.finished; });
-  // Where the work is the run's, a rank that stands still keeps nobody.
+  // If the work belongs to the run, no rank waits for one that is stopped.
   const bool is_done = deps_.pool && deps_.pool->is_complete();
   if (all || is_done) send(deps_.membership, ShareDone{});
 }

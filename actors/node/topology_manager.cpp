@@ -128,7 +128,8 @@ void TopologyManager::on_ranks_here(const std::vector<RankActors>& here) {
                  deps_.clock.instant(deps_.clock.now() + 2 * step_s_), Renew{});
 }
 
-// What the round methods go by. Weights that do not fit the live ranks give way to Metropolis'.
+// The weights of the round methods. If they do not fit the live ranks, Metropolis' weights replace
+// them.
 void TopologyManager::weigh() {
   const Method& method = method_named(deps_.settings->method);
   weights_ = {};

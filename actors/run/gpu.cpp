@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kAuto[] = "auto";
 
-// What the caller has brought follows addresses of the host, unless it says otherwise.
+// An objective of the caller works on addresses of the host, unless it says otherwise.
 Status computes_on_gpu(const Settings& s, const Objective& objective) {
   const auto refused = [&s](const std::string& what) {
     return user_error(what + ", which runs on the CPU alone, and device " + s.device +

@@ -67,7 +67,7 @@ std::string in_words(const ParameterLayout& layout) {
                      fmt::join(first.shape, ", "), layout.entries().size() - 1);
 }
 
-// What both ends of a link must agree on.
+// The settings that both ends of a link must agree on.
 Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
   Hello hello;
   hello.run = n.run;
@@ -188,7 +188,7 @@ Site site_of(const ClusterActor& cluster, std::shared_ptr<Mailboxes> mailboxes,
   return site;
 }
 
-// What a rank's state consists of: x, and what else its rule has.
+// The contents of a rank's state: x, and the other vectors of its rule.
 SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
   Settings any = s;
@@ -253,7 +253,7 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
   return to;
 }
 
-/// What a run may have reached, looked at now and then.
+/// The end conditions of a run, checked now and then.
 struct Reached {
   std::function<bool()> has_diverged;  // here
   std::function<bool()> is_left;       // somebody wants this process to end, or a hook threw
@@ -334,7 +334,7 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
   }
 }
 
-// What joins ranks on a device to other processes.
+// Connects ranks on a device with other processes.
 std::shared_ptr<DeviceLinks> link_device(const Settings& s, const RunHooks& hooks,
                                          const std::string& name,
                                          std::function<void(const std::string&)> say,
@@ -612,7 +612,7 @@ Status check(const NodeSettings& n, const Settings& s) {
 
 namespace {
 
-// Where ranks live on a GPU and are to use it.
+// Checks --link for ranks that are on a GPU.
 Status look_for_nccl(const Settings& s, std::shared_ptr<const Nccl>& out) {
   if (s.device_link != DeviceLink::nccl || out) return Done{};
   const auto gpu = gpu_named(s.device);

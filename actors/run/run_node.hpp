@@ -48,7 +48,7 @@ struct NodeHooks {
   const std::atomic<bool>* interrupt_is_for_all = nullptr;
   std::shared_ptr<GuestHall> guests;  // whose scripts compute the steps of the ranks here
   std::function<void(const std::string& address)> on_listening;
-  // What consoles ask for; where one is empty, they are told so.
+  // Requests of consoles; if one is empty, consoles are told so.
   std::function<std::string(const NodeStatus&)> render;
   std::function<std::string(const Mean&)> describe_snapshot;
   std::function<Result<Plan>(const std::string& text)> read_plan;

@@ -112,7 +112,7 @@ class Simulation {
     alarm_ = alarm;
   }
 
-  // What a method of its own, or a rule that loses a jump, would show.
+  // A user's own method, or a rule that loses a jump, would show here.
   void audit() const {
     double most = 0;
     for (const double m : *last_.mean)

@@ -12,7 +12,7 @@ namespace grapevine {
 
 class Mailboxes;  // actors/mail/mailboxes.hpp
 
-/// Where a device's owner is asked for what others need done on it.
+/// How other threads ask the owner of a device to run something.
 ToOwner to_owner(const StateActor&);
 OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 

@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// What the actors of a process tell once, when it is over for them.
+/// The results of the actors of a process, each sent once at its end.
 struct NodeEnds {
   std::function<void(Outcome)> ranks;  // before `node`, if they have begun
   std::function<void(ClusterEnding)> node;

@@ -131,9 +131,8 @@ struct MessageBytes {
   size_t arriving = 0;  // at the ranks of a node, from others
 };
 
-// Of what goes to other ranks. What arrives is kept as what is sent: in rounds by each edge,
-// whatever graph follows; in an all-reduce until its round comes, and for as long as it is handed
-// on.
+// The pools for messages to other ranks. Received messages are kept like sent ones: in rounds for
+// each edge of any graph; in an all-reduce until their round comes, and while they are forwarded.
 MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
                                const RuleSettings& rule_settings, const StatePools& pools) {
   const ParameterLayout& layout = objective.layout();
@@ -206,7 +205,7 @@ RankBytes bytes_of_rank(const Settings& s, const Objective& objective,
   return bytes;
 }
 
-// What a script's front is stepped from, where the rank lives.
+// The base of a script's front, in the memory of its rank.
 size_t bytes_of_front(const ParameterLayout& layout) {
   return SnapshotPool::bytes_for(layout.size(), layout.dtype(), 2) +
          SnapshotPool::bytes_for(1, DType::f64, 1);

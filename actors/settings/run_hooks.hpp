@@ -51,8 +51,8 @@ struct RunHooks {
   std::function<void(const std::string& where, const std::string& text)> on_throw;
   // Of graphs and their rates; runs in one process may share it. Null: the run's own.
   std::shared_ptr<SpectrumCache> spectra;
-  // Where the ranks live and compute (device_share.hpp, state_sizes.hpp). Null: in the host's
-  // memory. Under the wall clock the objective is made for a thread more than there are lanes.
+  // The device of the ranks (device_share.hpp, state_sizes.hpp). Null: the host's memory. Under the
+  // wall clock the objective is made for one thread more than there are lanes.
   std::shared_ptr<DeviceShare> device;
   // Of a device that is given, where the settings' link is nccl. Null: the host's memory instead.
   std::shared_ptr<const Nccl> nccl;

@@ -16,12 +16,12 @@ class DeviceSample {
   DeviceSample(const Execution&, const ParameterLayout&);
   static size_t bytes_for(const ParameterLayout&);
 
-  /// Where x of another rank is to be written; add() when that is queued.
+  /// The memory for the x of another rank; call add() when the write is queued.
   Vec place() { return ranks_ == 0 ? first_ : next_; }
   void add();
   bool is_empty() const { return ranks_ == 0; }
 
-  /// What has to come down before about(), unless it is empty.
+  /// The vectors to copy to the host before about(), unless it is empty.
   std::vector<Buffer*> found() { return {&first_, &sum_, &squares_}; }
   struct About {
     int ranks = 0;

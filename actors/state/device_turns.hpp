@@ -37,7 +37,7 @@ class DeviceTurns : public Turns {
 
   /// Then() once the fence has come: at once, if it has.
   void when(const Fence&, std::function<void()> then, Where = Where::current());
-  /// What goes on now that the fence of this ticket has come; empty: nobody waits for it any more.
+  /// The continuation for this ticket, whose fence has happened; empty: nothing waits for it.
   std::function<void()> arrived(uint64_t ticket);
   /// Then(), in which all sums are known that ask() has asked for.
   template <class Ask, class Then>
@@ -53,8 +53,8 @@ class DeviceTurns : public Turns {
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
   /// The vectors, wherever they are, are in the host's memory then.
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
-  /// What work() begins ends with leave_room(). Who has a rank's turn may wait for the room, and
-  /// nobody the other way round.
+  /// work() starts something that ends with leave_room(). The holder of a rank's turn may wait for
+  /// the room, but not the other way round.
   void with_room(std::function<void()> work);
   void leave_room() { release(kRoom); }
 

@@ -13,8 +13,8 @@ namespace grapevine {
 /// Copies of all that the rule keeps.
 RankRecord record_of(const Execution&, const RuleState&);
 
-/// What the record lacks of what such a rule must have, or has in another size or type: a name.
-/// Empty: a rank can go on from it.
+/// The name of the first entry that the record lacks, or has in another size or type than the rule
+/// needs. Empty: a rank can resume from it.
 std::string misfit_of(const RankRecord&, const RuleState&);
 
 /// Writes what is in both into the rule's state: what follows model and rank, or what follows the
@@ -22,8 +22,8 @@ std::string misfit_of(const RankRecord&, const RuleState&);
 enum class Recalled { rank, graph };
 void recall(const Execution&, const RankRecord&, const RuleState&, Recalled);
 
-/// The guard of the rank, among the numbers of its record, and back. What is missing, or no number
-/// that a guard can have, is as at a rank that has not stepped.
+/// The guard of the rank, to and from the numbers of its record. Missing or impossible numbers
+/// become those of a rank that has not stepped.
 void add_guard(RankRecord&, const GuardRecord&);
 GuardRecord guard_of(const RankRecord&);
 

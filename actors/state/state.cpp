@@ -54,7 +54,8 @@ State::State(caf::actor_config& config, StateDependencies deps)
   expected_ = Buffer(execution_, deps_.audits ? layout.size() : 0, DType::f64);
 }
 
-// What goes to other ranks. A small payload is copied sooner than handed over where it lies.
+// The pool for snapshots to other ranks. A small payload is copied, because that is faster than
+// sharing it.
 std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity,
                                              SnapshotPool::Memory memory) const {
   if (deps_.device) return deps_.device->make_lent_pool(size, dtype, capacity);
@@ -112,7 +113,7 @@ void State::foresee(Member& member, Ask&& ask, Then&& then) {
   });
 }
 
-// What is done for no rank in particular, where a device may be full.
+// Work for no particular rank, when a device may be full.
 template <class Work>
 void State::within_memory(Work&& work) {
   try {
@@ -129,7 +130,7 @@ void State::lose_device() {
   lose_ranks("it is lost, and its ranks with it");
 }
 
-// Whoever waits is told: with a rank that is gone, or with nothing.
+// Answers everything that waits: with a rank that is gone, or with nothing.
 void State::lose_ranks(const char* why) {
   turns_.close(false);
   for (const Member& member : members_) {
@@ -168,7 +169,7 @@ Lease State::read(Member& member) {
   return lease;
 }
 
-// Whoever asks is told in any case.
+// The caller gets an answer in any case.
 void State::take_in_turn(const TakeRequest& r) {
   const auto serve = [this, r](const CommunicatorActor& asker) {
     const bool served = guarded(r.rank, [&] {
@@ -225,8 +226,9 @@ void State::write(Member& member, int phase) {
   send(member.communicator, std::move(messages));
 }
 
-// Who waits for a buffer asks again every now and then. It comes when others go on; where each of
-// them waits for one too, the graph of this epoch is too much for the pool.
+// A request that waits for a buffer asks again from time to time. A buffer becomes free when other
+// ranks continue. If each of them waits for one too, the graph of this epoch is too large for the
+// pool.
 void State::note_room(int rank, bool has_room) {
   constexpr int kMost = 1000;
   if (has_room) return void(without_room_.erase(rank));
@@ -237,7 +239,7 @@ void State::note_room(int rank, bool has_room) {
 
 // --- rounds
 
-// Where the method's schedule says who sends, it is nobody's edge.
+// If the method's schedule selects the sender, the message belongs to no edge.
 int State::sender(Member& member, size_t places, size_t k) {
   const auto& near = rounds(member).neighbourhood().neighbours;
   return near.size() == places ? near[k].rank : Guard::kAll;
@@ -376,7 +378,7 @@ void State::jump(Member& member, Apply& a) {
   if (share == 0) return;
   pairwise(member).jump(deps_.clock.now(), exchange, a.sent, a.received, a.alpha_tilde, share);
   count_exchange(member);
-  // What is sent may be less than the parameters: a part of low rank says no distance.
+  // A message with less than the parameters (a low-rank part) gives no distance.
   if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
     edge.seen = static_cast<float>(distance);
 }
@@ -444,7 +446,7 @@ void State::apply(ApplyRequest& request) {
       [this, kept](Member& now) { carry_out(now, *kept); });
 }
 
-// What carry_out will want to know.
+// The numbers that carry_out will need.
 void State::ask_sums(Member& member, const Apply& a) {
   switch (a.operation) {
     case Apply::Operation::jump:

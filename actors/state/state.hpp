@@ -100,7 +100,7 @@ class State final : public StateActor::base {
   bool guarded(int rank, Work&& work);
   void drop(int rank);
 
-  // What waits: for a rank's turn, for a device.
+  // Requests that wait for a rank's turn or for a device.
   DeviceTurns::Owner turns_owner();
   template <class Message>
   void in_turn(Message& message, void (State::*serve)(Message&));

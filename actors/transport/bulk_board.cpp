@@ -315,7 +315,7 @@ void BulkBoard::lost(uint64_t connection, const std::string& reason) {
   }
 }
 
-/// What waited is lost with the connection; the next payload opens another.
+/// Waiting payloads are lost with the connection; the next payload opens another.
 void BulkBoard::give_up(Line& line, const std::string& reason, bool for_good) {
   uint64_t frames = line.peer->bulk->clear(for_good);
   if (line.link.get() != nullptr) {

@@ -92,9 +92,9 @@ void BulkLink::refuse(LinkRefusal why, const std::string& reason) {
   close(reason);
 }
 
-/// Ends when nothing moved between several checks. Not when the clock says so: between two checks
-/// the sockets have their turn, so a process that itself stood still accuses nobody. What the other
-/// end has acknowledged of a long write is progress: a slow network is no peer that stands still.
+/// Ends the link when nothing moved over several checks. It does not use the clock: the sockets are
+/// served between two checks, so a process that was itself stopped blames no peer. Acknowledged
+/// bytes of a long write are progress, so a slow network is not taken for a stopped peer.
 kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int checks) {
   if (checks == kChecks) return KJ_EXCEPTION(OVERLOADED, "a payload stood still");
   return loop_.timer()

@@ -340,7 +340,7 @@ void ConnectionManager::challenge(Connection& first, Connection& second) {
   first.patience = first.patience.eagerlyEvaluate([](kj::Exception&&) {});
 }
 
-/// Those who wait for its place go.
+/// Connections that wait for its place are closed.
 void ConnectionManager::answered(Connection& first) {
   first.challenged = false;
   first.patience = nullptr;

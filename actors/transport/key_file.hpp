@@ -10,8 +10,8 @@ namespace grapevine {
 
 using Secret = std::array<uint8_t, 32>;
 
-/// What a file holds, in words: its kind for errors, the word that its line begins with, and who
-/// writes such files.
+/// The texts about a file: its kind, for errors; the word at the beginning of its line; the command
+/// that writes such files.
 struct SecretKind {
   const char* name;
   const char* prefix;

@@ -75,8 +75,8 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
     land_ = std::move(land);
     edges_ = std::move(edges);
   }
-  /// What a node says about NCCL; without a hearer, which is to be set before the first frame, it
-  /// is told that nothing goes so.
+  /// Messages of a node about NCCL. Without a receiver, which must be set before the first frame,
+  /// the node is told that nothing goes by NCCL.
   using Hear = std::function<void(const std::string& node, const NcclTalk&)>;
   void hear_by(Hear hear) { hear_ = std::move(hear); }
   void hear(const std::string& node, const NcclTalk&);

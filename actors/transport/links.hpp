@@ -75,8 +75,8 @@ struct LinkEvents {
   /// A connection for payloads ended, or could not be made. `lost`: payloads that were queued for
   /// it, or partly written. While the control link is up, the next payload opens another.
   std::function<void(const std::string& node, uint64_t lost, const std::string& reason)> bulk_ended;
-  /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
-  /// are discarded, and no frame is reported.
+  /// The memory for an incoming payload: at least payload_bytes(header) long. An empty lease: the
+  /// bytes are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
   std::function<Lease(const std::string& node, const Parcel&)> parcel_buffer;
   /// A process of this host lends memory of its device; keep the line as long as the memory is

@@ -92,8 +92,8 @@ std::vector<std::string> sockets_in(const std::string& folder) {
   return files;
 }
 
-/// Where local sockets may stand, the first of which that can be used is. A runtime folder that
-/// leaves no room for a name in a socket's address, or whose own name is no text, is none.
+/// Folders for local sockets; the first usable one is used. A runtime folder is not usable if it
+/// leaves no room for a name in a socket's address, or if its own name is not text.
 std::vector<std::string> folders() {
   std::vector<std::string> all;
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");

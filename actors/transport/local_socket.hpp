@@ -27,16 +27,16 @@ std::string local_name(const std::string& name);
 /// Removes a socket, and nothing that is none. False: it is still there, or never was.
 bool remove_socket(const std::string& path);
 
-/// On FOLDER/NAME.PID.sock, by local_name(). What died without removing its socket is cleared away
-/// first. The path appears when somebody listens there, not before.
+/// On FOLDER/NAME.PID.sock, by local_name(). Sockets of dead processes are removed first. The path
+/// appears when the socket listens, not before.
 Result<Listening> listen_locally(const std::string& name);
 
 /// On a path. A socket that nobody serves any more is replaced. Refuses, in one line, a file that
 /// is no socket, and paths of more than 107 bytes, which no socket address holds.
 Result<Listening> listen_on_path(const std::string& path);
 
-/// Where a node is that listens locally: "unix:PATH" of the one of this name that is served.
-/// Refuses a name that nobody has (and names those that are there), and one that several have.
+/// The address of a node that listens locally: "unix:PATH" of the one with this name. Refuses a
+/// name that no node has (and lists the present ones), and one that several have.
 Result<std::string> find_local(const std::string& name);
 
 /// On a name in the network namespace's own (abstract) space: no file, gone with the process.

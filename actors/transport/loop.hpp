@@ -1,8 +1,8 @@
 // Loop: one KJ event loop on one thread, and the bridge to it.
 //
-// Other threads hand work in with post(); what runs on the loop hands results out through
-// callbacks. Tasks run in order, between turns of the sockets, and do not block. What lives on the
-// loop is made and destroyed there: see call().
+// Other threads pass work to it with post(); code on the loop reports results through callbacks.
+// Tasks run in order, between turns of the sockets, and do not block. Objects of the loop are made
+// and destroyed there: see call().
 #pragma once
 #include <kj/async-io.h>
 

@@ -43,7 +43,7 @@ struct LineNote {
   LentSlot lent = {};       // frame, released
 };
 
-/// What comes from the other end. Called on a link's thread, in order; they post.
+/// Messages of the other end. Called on the thread of a link, in order; the functions post.
 struct LineEvents {
   std::function<void(const LineNote&)> note;
   std::function<void()> ended;  // once, the last call
@@ -57,7 +57,7 @@ class MemoryLine {
   virtual ~MemoryLine() = default;
   /// False: the line has ended, or so much is lent already.
   virtual bool send(const LineNote&) = 0;
-  /// Nothing follows from this end. What the other one says is still told.
+  /// This end sends nothing more. Messages of the other end are still reported.
   virtual void finish() = 0;
 };
 

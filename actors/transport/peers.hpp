@@ -120,7 +120,8 @@ class PeerTable {
   }
 
  private:
-  // Whoever has still found it may go on counting; what nobody holds any more is summed up.
+  // A thread that still has the entry may go on counting; the counts of an unused entry are added
+  // to the totals.
   void retire(const Peer& peer) {
     std::erase_if(retired_, [this](const std::shared_ptr<const Peer::Counters>& old) {
       if (old.use_count() > 1) return false;

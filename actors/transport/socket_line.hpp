@@ -73,7 +73,7 @@ class LineReader {
   kj::UnixEventPort::FdObserver observer_;
 };
 
-/// What others see of a line.
+/// The part of a line that its users see.
 std::shared_ptr<MemoryLine> handle_of(std::shared_ptr<LineSocket>);
 
 /// Two ends; both empty where the system grants none.

@@ -49,7 +49,7 @@ int bind_and_listen(int family, const sockaddr* address, unsigned size) {
   if (fd < 0) return -1;
   const int yes = 1;
   if (family != AF_UNIX) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // What bind makes of a path has the socket's mode from the first moment on (unix(7), Linux).
+  // The path of bind() has the mode of the socket from the first moment on (unix(7), Linux).
   if (family == AF_UNIX) ::fchmod(fd, 0600);
   if (::bind(fd, address, size) == 0 && ::listen(fd, kBacklog) == 0) return fd;
   const int error = errno;

@@ -30,7 +30,7 @@ constexpr char kUnresolved[] = "the name does not resolve";
 /// Why dialling failed, in our words where we have some.
 std::string dial_reason_of(const kj::Exception&);
 
-/// Of what was written; 0 where the socket cannot tell.
+/// Of the written bytes; 0 if the socket cannot tell.
 uint64_t acknowledged_bytes(kj::AsyncIoStream&);
 
 }  // namespace grapevine

@@ -108,7 +108,7 @@ Error none_in(const std::string& path) {
                   path, kCheckpointsFolder));
 }
 
-// Those with a manifest, newest first; the damaged ones come last. Error (user): one has a later
+// The folders with a manifest, newest first; damaged ones last. Error (user): one has a later
 // format.
 Result<std::vector<std::string>> candidates(const DiskView& disk, const std::string& path) {
   const std::string folder = path + "/" + kCheckpointsFolder;

@@ -121,7 +121,7 @@ int ranks_of_all(const CheckpointManifest& manifest) {
   return std::max(manifest.ranks.back().rank + 1, told ? ranks->get<int>() : 0);
 }
 
-// Where the ranks of the record were.
+// The places of the ranks in the record.
 RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
   const int first = s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
   const int least = checkpoint.ranks.back()->rank + 1;

@@ -32,7 +32,7 @@ RunIdentity identity_of(const Settings&, const Objective&, const std::string& op
 /// The run's folder, if `path` is one or a checkpoint in it; otherwise empty.
 std::string run_of(const std::string& path);
 
-/// Where a launch keeps one of its nodes, and how many there are, from the first on.
+/// The folder of a node of a launch, and the number of such folders, from the first on.
 std::string folder_of_node(const std::string& folder, int node);
 int nodes_in(const std::string& folder);
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What may differ from one life of a run to the next: where it is, who sees it, how fast it is.
+// Options that may differ between lives of a run: places, output, speed.
 bool may_differ(const std::string& name) {
   static const std::set<std::string> names = {
       "out",   "save",    "resume",      "init",           "config",     "json",
@@ -52,7 +52,7 @@ std::string state_of(const Json& record) {
   return told ? found->get<std::string>() : "";
 }
 
-// Who made it fail, as run.json has it; empty: it is not told, or nobody did.
+// What made the run fail, from run.json; empty: unknown, or it did not fail.
 std::string failed_by(const Json& record) {
   if (state_of(record) != "failed" || !record.contains("failure")) return "";
   const Json& failure = record["failure"];
@@ -114,7 +114,8 @@ Result<FolderLock> lock_run(const std::string& folder) {
   return std::move(**lock);
 }
 
-// The same command again. What was killed before its first checkpoint begins anew.
+// The same command again. A run that was killed before its first checkpoint starts from the
+// beginning.
 Result<Beginning> after_kill(Options& options, Objective& objective) {
   Beginning begins;
   if (options.out.empty()) return begins;

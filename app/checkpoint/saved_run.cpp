@@ -16,15 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What stands between a run and its folder.
+// Connects a run and its folder.
 class Saver {
  public:
   explicit Saver(const Saving& saving) : saving_(saving) {}
 
-  /// What the settings, the objective and the hooks become. What the objective throws is kept.
+  /// The final settings, objective and hooks. Exceptions of the objective are kept.
   Status begin(Settings&, int& first_rank, std::shared_ptr<Objective>&, RunHooks&);
 
-  /// What functions of the user's have thrown that the run does not know of.
+  /// Exceptions of the user's functions that the run does not know of.
   std::optional<Error> thrown() const { return thrown_->first(); }
 
  private:
@@ -154,7 +154,7 @@ void Saver::save(const Settings& settings, const Objective& objective, Every eve
   };
 }
 
-// What the run and the saver have to say together.
+// The joint result of the run and the saver.
 template <class Ran>
 Result<Ran> told_by(const Saver& saver, Result<Ran> ran) {
   if (const auto what = saver.thrown()) return *what;

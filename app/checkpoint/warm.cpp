@@ -143,8 +143,8 @@ Error refused_tensors(const std::string& path, size_t count) {
                                    count == 1 ? " does not" : "s do not"));
 }
 
-// What of a checkpoint's tensors does not fit, a line each. None: it is not their names or shapes,
-// or an older program has not told them.
+// The tensors of a checkpoint that do not fit, a line each. None: the mismatch is not in names or
+// shapes, or an older program has not recorded them.
 std::vector<std::string> misfits(const std::vector<TensorShape>& recorded,
                                  const ParameterLayout& layout) {
   std::vector<std::string> lines;

@@ -127,7 +127,7 @@ void print_topology(const Json& s) {
   }
 }
 
-// What is not zero of an object of counts, by name: "strangers 3, cut 1".
+// The nonzero entries of an object of counts, by name: "strangers 3, cut 1".
 std::string counted(const Json& counts) {
   std::string text;
   for (const auto& [name, count] : counts.items()) {
@@ -243,8 +243,8 @@ void tell_events(const Options& o, const Json& status) {
     std::printf("%s\n", line.get<std::string>().c_str());
 }
 
-// What the node said, told as it was asked for. Throws Json::exception where it is not as our nodes
-// have it.
+// Prints the node's answer in the requested form. Throws Json::exception if it is not the answer of
+// a node.
 Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   if (verb == ConsoleVerb::reconfigure || verb == ConsoleVerb::drain || verb == ConsoleVerb::stop ||
       verb == ConsoleVerb::inject || verb == ConsoleVerb::checkpoint) {

@@ -171,7 +171,7 @@ void check_networks(Doctor& doctor, const Options& o) {
                       : module.error().message);
 }
 
-// What the ranks of the job need of a GPU, where one is or is asked for.
+// The GPU memory that the job's ranks need, if there is a GPU or one is asked for.
 void check_job(Doctor& doctor, const Options& o) {
   const auto number = gpu_named(o.settings.device);
   if (!number) return doctor.ill("device", number.error().message);

@@ -127,7 +127,8 @@ const CommandRow kCommands[] = {
 
 using Given = std::vector<ConfigEntry>;
 
-// What would have no effect where scripts compute the steps. `entries`: as the user gave them.
+// Refuses options that have no effect if scripts compute the steps. `entries`: as the user gave
+// them.
 Status refuse_with_guests(const Given& entries) {
   const auto named = [&](const std::string& name) {
     return std::ranges::find_if(entries, [&](const ConfigEntry& e) { return e.name == name; });
@@ -202,7 +203,7 @@ Error unknown_option(const std::string& word, const CommandRow& row) {
                   word.substr(0, word.find('=')), row.name, hint, row.name));
 }
 
-// What a command takes without a name before it.
+// The positional arguments of a command.
 struct Positional {
   Command command;
   const char *option, *shown, *help;

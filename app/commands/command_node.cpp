@@ -84,7 +84,7 @@ bool expects_others(const Options& o) {
   return !o.peers.join.empty() || o.peers.total_ranks > ranks_here(o.settings);
 }
 
-// Null without guests. Whoever has started the scripts waits for them by itself.
+// Null without guests. A caller that has started the scripts waits for them itself.
 Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_hall) {
   if (o.guests == 0) return std::shared_ptr<GuestHall>();
   GuestHallOptions options{.places = o.guests,
@@ -116,7 +116,7 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hal
   return objective;
 }
 
-// What scripts have left with the ranks here: an earlier life's is there from the start.
+// The objects that scripts have stored with the ranks here, including those of an earlier life.
 CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const Beginning& begins) {
   if (hall == nullptr) return {};
   for (size_t place = 0; place < begins.kept.size(); ++place)

@@ -83,7 +83,7 @@ double duration_s(const Settings& s) {
   return s.until_s > 0 ? std::min(s.until_s, by_gradients) : by_gradients;
 }
 
-// What is sampled where the file does not say.
+// The sampling if the file does not set it.
 void add_samples(const Settings& s, std::vector<ConfigEntry>& entries) {
   const double duration = duration_s(s);
   if (!(duration > 0)) return;

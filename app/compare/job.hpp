@@ -24,7 +24,7 @@ namespace grapevine {
 struct Cell {
   std::string label;  // of the method's table
   std::string group;  // the label and what lists chose: cells of a group differ by the seed alone
-  // What the file says, and what follows from comparing: samples of the curve, one thread.
+  // Settings of the file, and defaults for comparing: samples of the curve, one thread.
   std::vector<ConfigEntry> entries;
   Options options;  // resolved
   std::string id;   // names its files; ends in a hash of all that its run depends on

@@ -58,7 +58,7 @@ class PassingFile {
   std::string path_;
 };
 
-// Of all nodes together. What a pass over the data is, only they know.
+// For all nodes together. Only they know how long a pass over the data is.
 Settings known_end(const Options& options) {
   Settings s = options.settings;
   s.local_ranks = 0;
@@ -191,7 +191,7 @@ class Launch {
     return Done{};
   }
 
-  // What was ended from outside goes on in its folder, or with the state of others.
+  // A node that was ended from outside resumes in its folder, or with the state of others.
   Status bring_back() {
     constexpr int kTimes = 3;
     for (int k = 0; k < options_.nodes && !interrupted_; ++k) {
@@ -275,7 +275,7 @@ class Launch {
     }
   }
 
-  // Those that stand now: each when it is new, and when it is over.
+  // The active alarms: each when it starts, and when it is over.
   void tell_alarms(int node, const Json& alarms) {
     std::map<std::string, std::string> standing;
     for (const Json& a : alarms)

@@ -120,7 +120,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   if (!node.plan.empty()) add("plan", node.plan);
   if (!launch.peers.metrics.empty())
     add("metrics", port_after(launch.peers.metrics, launch.hosts.empty() ? node.number : 0));
-  // What is started in place of one that died goes on in its folder.
+  // A process that replaces a dead one resumes in its folder.
   const bool goes_on = node.starts > 1 && !launch.out.empty();
   if (!launch.resume.empty() && !goes_on) add("resume", resumed_by_node(launch, node.number));
   if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));

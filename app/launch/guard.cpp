@@ -52,7 +52,7 @@ using Handler = void (*)(int);
   _exit(kNoCommand);
 }
 
-/// Those of whom the guard is the parent: the command, and what was left to it.
+/// The children of the guard: the command, and processes that were left to it.
 std::vector<pid_t> children() {
   std::vector<pid_t> all;
   std::ifstream list("/proc/thread-self/children");

@@ -31,7 +31,7 @@ constexpr int kScriptPoll_ms = 50;
 constexpr Steady::duration kFirstSignal = 5s, kTerm = 65s, kEnd = 125s;
 constexpr auto kTellWaiting = 10s;
 
-/// What a script finds in its environment, beside what is there.
+/// The variables that a script gets in addition to the environment.
 std::vector<std::string> environment(const std::string& door, int seat, int scripts) {
   std::vector<std::string> words = {"GRAPEVINE_NODE=" + door,
                                     "GRAPEVINE_SEAT=" + std::to_string(seat)};

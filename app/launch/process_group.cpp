@@ -149,7 +149,7 @@ void ProcessGroup::interrupt() {
   }
 }
 
-// Who does not listen yet may not know the signal, and has nothing to save.
+// A node that does not listen yet may not know the signal, and has nothing to save.
 void ProcessGroup::save() {
   constexpr double kAnswer_s = 0.1;  // it is written all the same
   for (int k = 0; k < launch_.nodes; ++k) {

@@ -58,8 +58,8 @@ std::string with_port(const std::string& host, int port) {
   return (is_bare ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-// What one torchrun has alone, and again when it starts its processes anew: the number that it was
-// given, or where its processes meet.
+// An identifier of one torchrun, equal after a restart of its processes: the given id, or the
+// address of the master.
 std::string name_of_torchrun(const Environment& get, const std::string& host) {
   const std::string run = get("TORCHELASTIC_RUN_ID").value_or("none");
   if (run != "none") return "torch-" + run;
@@ -229,7 +229,7 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
     return from_mpi(
         get, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
         get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
-  // What a batch script itself runs is no task of a step.
+  // A program that a batch script itself runs is no task of a step.
   const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
   if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")
     return from_slurm(get, host, ranks, peers);

@@ -361,8 +361,8 @@ Status complete(Command command, Options& o) {
     return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
                                   s.gradients, s.ranks));
   }
-  // Whoever is free takes the next gradient, so all have all samples: a fast rank would see its own
-  // again and again.
+  // A free rank takes the next gradient, so each rank has all samples: otherwise a fast rank would
+  // repeat its own share.
   const std::string& partition = s.objective.partition;
   if (pools(s) && objective == "network" && (partition == "auto" || partition == "iid"))
     s.objective.partition = kWhole;

@@ -53,7 +53,7 @@ struct PeerOptions {
 enum class LogLevel { info, warning, none };
 enum class LogFormat { text, json };
 
-/// What is said on standard error while a run goes on. quiet: alarms and warnings alone.
+/// The messages on standard error during a run. quiet: only alarms and warnings.
 struct LogOptions {
   bool quiet = false;
   LogLevel level = LogLevel::info;
@@ -119,8 +119,8 @@ using OptionTable = std::vector<Option>;
 /// Every row, pointing into `options`, which must outlive the table.
 OptionTable option_table(Options& options);
 
-/// What a command starts from when it trains `objective`: the main job for networks; no momentum,
-/// no decay, a constant rate and no end for the analytic ones. simulate: Poisson pacing and
+/// The defaults of a command that trains `objective`: the main job for networks; no momentum, no
+/// decay, a constant rate and no end for analytic objectives; for simulate, Poisson pacing and
 /// pairing.
 Options default_options(Command, const std::string& objective);
 std::string default_objective(Command);
@@ -144,8 +144,7 @@ std::string three_nearest(const std::string& word, const std::vector<std::string
 /// The same of those that a slip of the finger makes of each other; empty where none is.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
 
-/// What follows from all options together: an end where there would be none, and `check` of the
-/// settings.
+/// Completes the options: sets an end if there is none, and calls `check` on the settings.
 Status complete(Command, Options&);
 
 }  // namespace grapevine

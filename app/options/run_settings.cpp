@@ -46,7 +46,7 @@ std::optional<Answer> ask_for_settings(const std::string& join, const std::strin
   return std::nullopt;
 }
 
-// What set_option makes of it: 0.10 is 0.1.
+// The text after set_option: 0.10 becomes 0.1.
 std::string normal(const Option& option, const std::string& text) {
   return set_option(option, text) ? option_text(option) : text;
 }

@@ -143,7 +143,7 @@ std::vector<Axes> axes_of(const std::vector<Panel>& panels) {
   return all;
 }
 
-// What lies below the lowest y that is shown is drawn there.
+// Values below the lowest shown y are drawn at it.
 void add_band(std::ostream& out, const Series& s, const Axes& axes, size_t place, double top) {
   std::string there, back;
   for (size_t k = 0; k < s.around.size(); ++k) {

@@ -39,7 +39,7 @@ Json json_of(const EpochInfo&);
 /// Of the bits; 16 digits.
 std::string hash_text(const Buffer&);
 
-/// What train and simulate have in common.
+/// The common part of train and simulate.
 Json json_of(const Settings&, const Summary&);
 
 /// All of a simulation; `runs` has one per seed, the first of them told in full.

@@ -93,7 +93,7 @@ Json device_links_json(const NodeStatus& s) {
 
 using Ends = std::pair<int, int>;
 
-// What is known of an edge, at both ends where both are here.
+// The data about an edge; from both ends if both are here.
 struct Edge {
   uint64_t exchanges = 0, bytes = 0, declined = 0;
   double applied_at = -1, distance = std::numeric_limits<double>::quiet_NaN();

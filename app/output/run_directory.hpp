@@ -26,10 +26,10 @@ constexpr char kNodeKeyFile[] = "node.key";
 
 class RunDirectory {
  public:
-  /// Makes the folder with its parents and opens the stream, so that a folder that cannot be
-  /// written is known before any work is done. Errors: user, the folder holds a run already; world,
-  /// what the system says. What it made is gone after an error. `taken_up`: the lock of a folder
-  /// in which it goes on with the run that was left there, behind the lines that it has written.
+  /// Makes the folder with its parents and opens the stream, so that an unwritable folder is found
+  /// before any work is done. Errors: user, the folder holds a run already; world, the system's
+  /// message. After an error the new folder is removed. `taken_up`: the lock of a folder whose
+  /// earlier run is continued, after the lines that it has written.
   static Result<RunDirectory> make(const std::string& path,
                                    std::optional<FolderLock> taken_up = {});
 
@@ -62,7 +62,7 @@ class RunDirectory {
   bool takes_up_;                         // an earlier life's
 };
 
-/// What is said of a folder whose lock another process has.
+/// The refusal of a folder whose lock another process has.
 Error run_is_taken(const std::string& folder);
 
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there

@@ -29,8 +29,8 @@ struct Figure {
   bool bound = false;  // "no more than", for every draw; what is exact is one
 };
 
-// What a lost message is replaced by is said by `missing` in gossip, and by `normalisation` where
-// sums are relayed (a lost one counts as nothing).
+// `missing` selects the replacement for a lost message in gossip, and `normalisation` where sums
+// are relayed (a lost one counts as nothing).
 struct Row {
   const char* what;
   const char* words;

@@ -63,8 +63,8 @@ Claim exactly(const std::string& what, double expected, double measured) {
 
 // --- learning rate
 
-/// What remains of a step of 1 of all ranks in round 0, as one part of it: 1 + the mean delay where
-/// x0 stands in for what has not come.
+/// The factor 1 / f, where f is the final effect of a step of 1 of all ranks in round 0: 1 + the
+/// mean delay, if x0 replaces missing contributions.
 Result<double> factor_of(const std::string& tree, int ranks, const std::string& words,
                          const Effort& effort) {
   constexpr uint64_t kSettled = 3000;

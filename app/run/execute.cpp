@@ -45,7 +45,7 @@ class Guarded {
   T value_{};
 };
 
-// Those that are not over.
+// The processes that are not over.
 class StandingAlarms {
  public:
   void take(const Alarm& alarm) {
@@ -222,7 +222,7 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
   }
 }
 
-// What the last sample could not see: the ranks after the drain.
+// A last sample of the ranks, after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
   RunSample last;
   last.at_s = s.seconds;
@@ -296,7 +296,7 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
 
 namespace {
 
-// What the samples of the ranks here say, for who looks at the node while it runs.
+// The samples of the ranks here, for consoles.
 struct Pulse {
   double at_s = 0, gradients = 0;
   double gradients_per_second = kNone, loss = kNone, consensus_distance = kNone;

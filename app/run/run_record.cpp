@@ -20,7 +20,7 @@ namespace {
 constexpr char kBest[] = "best", kBestScore[] = "best/best.json";
 constexpr char kModel[] = "model.safetensors", kRunJson[] = "run.json";
 
-// What an earlier life of the run has left.
+// The state that an earlier life of the run has left.
 std::optional<Score> best_in(const std::string& folder) {
   const auto text = real_disk().read(folder + "/" + kBestScore);
   const Json object = text ? json_of_text<Json>(*text) : Json();

@@ -43,7 +43,7 @@ class ChildProcess {
   pid_t group() const { return group_; }     // of processes
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
-  /// What it has written since the last call; out() and err() begin anew.
+  /// Its output since the last call; out() and err() are then empty.
   std::string take_out() { return std::exchange(out_, {}); }
   std::string take_err() { return std::exchange(err_, {}); }
 

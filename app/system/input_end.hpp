@@ -7,8 +7,8 @@ namespace grapevine {
 
 class InputEnd {
  public:
-  /// `then` is called once, on a thread of its own, unless the object goes first. What is read is
-  /// thrown away.
+  /// `then` is called once, on its own thread, unless the object is destroyed before. The input is
+  /// discarded.
   explicit InputEnd(std::function<void()> then);
   InputEnd(const InputEnd&) = delete;
   ~InputEnd();

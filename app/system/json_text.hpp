@@ -8,7 +8,7 @@
 
 namespace grapevine {
 
-/// What is not UTF-8 is replaced (U+FFFD).
+/// Bytes that are not UTF-8 are replaced (U+FFFD).
 template <class Value>
 std::string json_text(const Value& value, int indent = -1) {
   return value.dump(indent, ' ', false, Value::error_handler_t::replace);

@@ -1,4 +1,4 @@
-// What the system says of this process, for who watches it from outside.
+// Facts about this process from the system, for monitoring.
 #pragma once
 #include <cstdint>
 

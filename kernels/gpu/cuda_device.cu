@@ -146,7 +146,7 @@ class CudaDevice final : public Device {
     cudaEvent_t event;
     std::function<void(Fate)> then;
   };
-  /// What the device's own thread, bells and the owner share.
+  /// The state that the device's thread, its callbacks and the owner share.
   struct Watched {
     std::mutex mutex;  // guards what follows
     std::condition_variable wake;
@@ -302,8 +302,8 @@ Fate CudaDevice::free(const Block& block, Where) {
   return fate(GV_DRIVER(cuMemAddressFree)(at, padded(block.bytes)), "cuMemAddressFree");
 }
 
-/// What kinds of memory can be pinned depends on the system: whatever it has against this one is an
-/// answer, and the loss of the device is found by the next call.
+/// The system decides which memory can be pinned: any refusal is an answer, and the next call finds
+/// the loss of the device.
 Fate CudaDevice::pin(void* data, size_t bytes, Where) {
   if (!enter()) return Fate::lost;
   if (cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess) return Fate::ok;
@@ -470,7 +470,7 @@ void CudaDevice::watch() {
   }
 }
 
-/// Those whose event has not come.
+/// The waits whose event has not happened.
 std::vector<CudaDevice::Awaited> CudaDevice::ask(std::vector<Awaited> awaited) {
   std::vector<Awaited> later;
   for (Awaited& a : awaited) {

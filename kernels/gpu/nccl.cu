@@ -23,7 +23,7 @@ static_assert(is(NcclAnswer::success, ncclSuccess) &&
               is(NcclAnswer::remote_error, ncclRemoteError) &&
               is(NcclAnswer::in_progress, ncclInProgress));
 
-/// What is called of the library.
+/// The functions of the library that are used.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_id;

@@ -80,8 +80,8 @@ struct NcclOptions {
   double poll_s = 1e-2, queueing_poll_s = 2e-4;
 };
 
-/// What an edge tells its owner, by a message. `arrived` and `broken` end an exchange, of which
-/// there is one or the other, once; nothing follows `broken`.
+/// The messages of an edge to its owner. An exchange ends with either `arrived` or `broken`, once;
+/// nothing follows `broken`.
 struct NcclNews {
   enum class Kind : uint8_t { connected, arrived, broken } kind = Kind::connected;
   uint64_t number = 0;      // of the exchange; broken: 0 if there was none

@@ -56,8 +56,8 @@ struct SnapshotSlot {
   bool is_on_device = false;
   Fence ready;
   std::vector<Fence> readers;  // one of each stream at most
-  // What the last taker's stream has waited for: whoever takes the slot next does, too, until it is
-  // known to have been written behind all that.
+  // The fences that the last writer's stream has waited for: the next writer waits for them too,
+  // until the slot is known to have been written after them.
   std::vector<Fence> before;
   std::atomic<bool> retired{false};
   double phase = 0;

@@ -32,7 +32,7 @@ void* mapped(size_t bytes, int protection, int fd) {
     ::munmap(raw, reserved);
     return data;
   }
-  // What sticks out; the mapping ends with its last small page.
+  // The excess; the mapping ends with its last small page.
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   char* end = at + (bytes + page - 1) / page * page;
   if (at > start) ::munmap(start, static_cast<size_t>(at - start));

@@ -189,7 +189,7 @@ Registry<OwnSource>& registered() {
   return all;
 }
 
-/// What is wrong with samples; empty when nothing is.
+/// The error in some samples; empty if there is none.
 std::string complaint_of(const Samples& samples, int classes) {
   const SampleShape& s = samples.shape;
   if (samples.count() == 0) return "there are none";

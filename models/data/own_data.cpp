@@ -184,7 +184,7 @@ Result<OwnData> from_table(const std::string& path, std::string& loss) {
 
 // --- what can be trained on
 
-/// What is wrong with some samples; empty when nothing is.
+/// The error in some samples; empty if there is none.
 std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets) {
   if (rows_of(inputs) == 0) return "has no samples";
   if (inputs.shape.size() < 2)
@@ -201,7 +201,7 @@ std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets
   return "";
 }
 
-/// Where a number is not finite; empty: nowhere.
+/// The position of a number that is not finite; empty: there is none.
 std::string not_finite(const StoredTensor& t) {
   for (size_t k = 0; t.type == TensorType::f32 && k < numbers_of(t); ++k) {
     float value;

@@ -57,7 +57,7 @@ class TextReader {
   }
 
  private:
-  /// What is no whole character yet stays for the next piece.
+  /// An incomplete character waits for the next piece.
   std::string_view decoded(std::string_view wide, bool is_last) {
     text_.clear();
     size_t at = 0;
@@ -102,7 +102,7 @@ class TextReader {
 
 // --- lines and fields
 
-/// What the first line's columns are separated by: what occurs most often, outside of quotes.
+/// The separator of the columns in the first line: the most frequent one outside of quotes.
 char separator_of(std::string_view text) {
   std::array<size_t, kSeparators.size()> counts{};
   bool in_quotes = false;

@@ -23,7 +23,7 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-/// What stands behind a key, up to the end; whoever wrote the file chose its quotes.
+/// The text after a key, up to the end; the quotes depend on the writer of the file.
 std::string_view behind(std::string_view header, std::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const size_t at = header.find(fmt::format("{}{}{}", quote, key, quote));

@@ -120,7 +120,7 @@ class PickleMachine {
     }
   }
 
-  // What a pickle would have Python call.
+  // The calls that a pickle asks Python to make.
   bool make(uint8_t code) {
     switch (code) {
       case 'c': {
@@ -210,7 +210,7 @@ class PickleMachine {
     if (good()) stack_.push_back(value);
   }
   bool integer(int64_t value) { return push({Kind::integer, 0, value}), true; }
-  // What no size can be is no number here.
+  // An impossible size is not treated as a number.
   bool written_number(PickleValue line) {
     std::string_view digits = pickle_.text(line);
     if (digits.ends_with('L')) digits.remove_suffix(1);
@@ -282,7 +282,7 @@ class PickleMachine {
     pickle_.objects_.back().arguments = arguments;
     return push(made), true;
   }
-  // What is put into an object of somebody's is a dict's where it comes in pairs.
+  // Pairs that are put into an object are treated as those of a dict.
   bool add(const std::vector<PickleValue>& items, bool in_pairs) {
     const PickleValue to = top();
     const bool fits = to.kind == (in_pairs ? Kind::dict : Kind::list) || to.kind == Kind::call;

@@ -97,8 +97,8 @@ class HeaderTaker : public Json::json_sax_t {
   std::set<std::string> names_;
 };
 
-/// What is wrong with an entry, whose bytes are among `data_bytes`, of which `left` are nobody's
-/// yet; empty: nothing.
+/// The error in an entry, whose bytes are among `data_bytes`, of which `left` are not yet used;
+/// empty: none.
 std::string complaint_of(const Entry& entry, uint64_t data_bytes, uint64_t left) {
   const auto& [info, offsets] = entry;
   if (info.type_name.empty() || offsets.size() != 2) return "lacks its type or its place";

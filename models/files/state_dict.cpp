@@ -126,7 +126,7 @@ class Archive {
     at_ = data_at + padding.size() + bytes;
   }
 
-  /// What the system says where it could not be written; 0: it is.
+  /// The system's error if the file could not be written; 0: it was.
   int close() {
     if (archive_ == nullptr) return errno_;
     if (zip_close(archive_) == 0) return archive_ = nullptr, 0;

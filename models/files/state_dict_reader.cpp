@@ -149,7 +149,7 @@ class TensorFinder {
            name.starts_with("torch._tensor _rebuild_");
   }
 
-  /// What the tensor is, into `info`; a type of "other" where it is of a kind that is not read.
+  /// Fills `info` with the tensor; a type of "other" if its kind is not read.
   View read_tensor(PickleValue value, TensorInfo& info) const {
     constexpr int kDeepest = 8;  // a parameter of a tensor of a class of somebody's
     std::span<const PickleValue> arguments = pickle_.arguments(value);
@@ -219,7 +219,7 @@ class TensorFinder {
   const Pickle& pickle_;
 };
 
-/// What both forms have in common: views of storages that lie somewhere in the file.
+/// The common part of both formats: views of storages somewhere in the file.
 class StateDictReader : public TensorReader {
  public:
   explicit StateDictReader(std::vector<View> views) : views_(std::move(views)) {}

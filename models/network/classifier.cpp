@@ -39,7 +39,7 @@ std::vector<at::Tensor> tensors_of(const ParameterLayout& layout) {
   return tensors;
 }
 
-/// What instances share.
+/// The data that instances share.
 struct Task {
   const ObjectiveSpec& spec;
   const NetworkPlan& plan;

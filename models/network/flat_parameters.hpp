@@ -27,7 +27,7 @@ class FlatParameters {
  public:
   /// Leaves of its own. The layout outlives it.
   explicit FlatParameters(const ParameterLayout&);
-  /// Those of a network, one per entry, fp32, of its shape and in the host's memory.
+  /// The parameters of a network, one per entry, fp32, of its shape and in the host's memory.
   FlatParameters(const ParameterLayout&, std::vector<at::Tensor> leaves);
 
   /// Flat vectors are that device's from now on.

@@ -87,7 +87,7 @@ void NetworkInstance::place_statistics() {
   }
 }
 
-// Those that are no views of the flat vector are copied beside it.
+// Parameters that are not views of the flat vector are copied beside it.
 void NetworkInstance::copy_statistics(bool up) {
   if (here_.numel() == 0) return;
   const c10::NoGradGuard no_gradients;

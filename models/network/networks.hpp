@@ -12,7 +12,7 @@
 
 namespace grapevine {
 
-/// What a network is evaluated with. Running statistics: a mean and a variance per norm, in the
+/// The inputs of a network's evaluation. Running statistics: a mean and a variance per norm, in the
 /// plan's order; updated in place when training, used when not.
 struct ForwardState {
   const std::vector<at::Tensor>& parameters;

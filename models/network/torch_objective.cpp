@@ -41,7 +41,7 @@ Named trained(const TorchNetwork& network) {
   return found;
 }
 
-/// What is saved beside them: parameters that stay, and buffers.
+/// Other saved tensors: fixed parameters, and buffers.
 Named kept(const TorchNetwork& network, bool statistics) {
   Named found;
   for (const auto& [name, tensor] : network.buffers)
@@ -191,7 +191,7 @@ class Instance final : public NetworkInstance {
     if (network_.train) network_.train(now);
   }
 
-  // What is neither trained nor a statistic.
+  // Tensors that are neither trained nor statistics.
   void moved() override {
     for (auto& [name, tensor] : kept(network_, false))
       tensor.set_data(tensor.detach().to(device()));
@@ -357,7 +357,7 @@ Status check_network(const TorchNetwork& network) {
   return Done{};
 }
 
-/// What does not fit together throws here, and not in the middle of a run.
+/// A mismatch throws here, and not in the middle of a run.
 void try_out(const TorchNetwork& network, const TorchTask& task) {
   const c10::NoGradGuard no_gradients;
   if (network.train) network.train(false);

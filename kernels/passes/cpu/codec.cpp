@@ -15,7 +15,7 @@ using codec::Tensor;
 
 namespace {
 
-/// What the passes of one call share.
+/// Arguments that the passes of one call share.
 struct Call {
   const Execution& on;
   const CpuBuild& build;
