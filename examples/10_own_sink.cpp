@@ -1,9 +1,9 @@
-// A sink of your own: what a run tells while it goes on, and stopping it when that is enough.
+// Your own sink: it receives the samples of a run, and stops the run when they are good enough.
 //
-// Samples come at a period of the run's clock; a sink may print them, keep them, or send them to
-// whatever watches. It is called by one thread at a time. This one keeps what it hears and, once
-// the ranks agree to 1e-3, says stop: the run ends what is open and answers as if it had been its
-// end. What a sink throws ends the run too: run() then answers with its text.
+// Samples come at a period of the run's clock. A sink may print them, keep them, or send them to a
+// monitor. One thread at a time calls it. This one keeps the samples and, once the ranks agree to
+// 1e-3, asks for a stop: the run finishes open exchanges and returns as at its normal end. If a
+// sink throws, the run ends too, and run() returns the text of the exception.
 //
 // To build and run: ninja -C build/release 10_own_sink && build/release/bin/10_own_sink
 // It prints:

@@ -1,12 +1,12 @@
-// A guest in C++: a program that computes a rank's steps and shares nothing with the library but a
-// socket. It includes no header of ours and links nothing; any language that can map memory will
-// do.
+// A guest in C++: a program that computes a rank's steps and shares only a socket with the library.
+// It includes no header of the library and links nothing of it; any language that can map memory
+// will do.
 //
-// What it asks and is answered are records of 80 bytes (messages/guest.capnp). What it trains, here
-// a line through y = x^2 + 2 x, lies in memory that it shares with its node: it moves the line
-// there, says `step`, and finds the rank's own place there, to which gossip has moved it meanwhile.
-// Each rank sees a quarter of the x from -1 to 1: alone it finds a line whose mean squared error
-// over all x is 0.3 or 1.6. The best line has 0.09.
+// Requests and answers are records of 80 bytes (messages/guest.capnp). The program trains a line
+// through y = x^2 + 2 x. Its parameters are in memory that it shares with its node: it changes them
+// there, sends `step`, and then finds the rank's parameters there, averaged with other ranks
+// meanwhile. Each rank sees a quarter of the x from -1 to 1: alone it finds a line whose mean
+// squared error over all x is 0.3 or 1.6. The best line has 0.09.
 //
 // To build: ninja -C build/release 11_guest grapevine. To run four of them:
 //   build/release/bin/grapevine launch --guests 4 -- build/release/bin/11_guest

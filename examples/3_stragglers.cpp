@@ -1,9 +1,9 @@
-// A straggler: rank 5 of 16 computes three times slower. Who waits for it?
+// A straggler: rank 5 of 16 computes three times slower. Which ranks wait for it?
 //
-// With gossip nobody: an exchange takes two ranks and no gradient, so the slow rank costs only its
-// own gradients. With all_reduce every step ends when the slowest rank has: the others idle two
-// thirds of the time. A plan says what befalls whom; the same plan works under the wall clock. The
-// greedy workers here compute one gradient a (virtual) second.
+// With gossip none: an exchange needs two ranks and no gradient, so the slow rank costs only its
+// own gradients. With all_reduce every step ends when the slowest rank has finished: the others
+// idle two thirds of the time. A plan sets the slow rank; the same plan works under the wall clock.
+// The greedy workers here compute one gradient a (virtual) second.
 //
 // To build and run: ninja -C build/release 3_stragglers && build/release/bin/3_stragglers
 // It prints:

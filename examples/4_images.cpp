@@ -1,8 +1,8 @@
 // Images: a small convolutional network on Fashion-MNIST, 8 ranks on a ring, the wall clock.
 //
-// The main job in small: 2,000 gradients instead of 40,000. A pool of threads computes them with
-// LibTorch, the ranks exchange as often as they compute, and the average of their models is tested.
-// Where LibTorch or the data set was not found, it says so and ends.
+// A small version of the main job: 2,000 gradients instead of 40,000. A pool of threads computes
+// them with LibTorch, the ranks exchange as often as they compute, and the average of their models
+// is tested. If LibTorch or the data set is missing, the program says so and ends.
 //
 // To build and run: ninja -C build/release 4_images && build/release/bin/4_images
 // It prints:

@@ -1,9 +1,9 @@
-// Workers of your own: one that is slow, one that fails. The other ranks do not notice.
+// Your own workers: one that is slow, one that fails. The other ranks are not affected.
 //
-// A worker is any actor that speaks WorkerActor's messages; a node makes them with MakeWorker. Here
-// rank 3 gets one that thinks for 2 s over each gradient. The first worker of rank 7 quits with an
-// error at gradient 100; the node puts another in its place, which goes on from there. The others
-// compute a gradient a second, until 300 virtual seconds have passed.
+// A worker is any actor that handles WorkerActor's messages; a node makes them with MakeWorker.
+// Here the worker of rank 3 takes 2 s longer for each gradient. The first worker of rank 7 quits
+// with an error at gradient 100; the node replaces it, and the new one continues from there. The
+// others compute a gradient a second, until 300 virtual seconds have passed.
 //
 // To build and run: ninja -C build/release 5_custom_worker && build/release/bin/5_custom_worker
 // It prints:

@@ -1,11 +1,11 @@
-// Changing the graph while it runs, by message, in an actor system of your own.
+// Changing the graph during a run, by message, in your own actor system.
 //
-// spawn_run puts a run's actors into any actor system and returns their handles. An actor of ours
-// asks for another graph at 100 s and at 200 s, of whoever owns the run's membership. `Reconfigure`
-// is a request and its answer says what the new epoch is. There is no barrier and no pause:
-// exchanges under way end as they began, and each rank takes up its new neighbours when it hears of
-// them. chi1 bounds the time that gossip needs on the graph; eta is the pull between x and x~ that
-// suits it.
+// spawn_run puts the actors of a run into any actor system and returns their handles. An actor of
+// this program requests another graph at 100 s and at 200 s from the actor that owns the run's
+// membership. `Reconfigure` is a request, and its answer describes the new epoch. There is no
+// barrier and no pause: exchanges under way finish with the old graph, and each rank takes its new
+// neighbours when it learns of them. chi1 bounds the time that gossip needs on the graph; eta is
+// the matching rate of attraction between x and x~.
 //
 // To build and run: ninja -C build/release 6_reconfigure && build/release/bin/6_reconfigure
 // It prints:

@@ -1,6 +1,6 @@
-// A node in a program of your own: two of them here, in one process, train one model over loopback.
+// A node in your own program: two of them here, in one process, train one model over loopback.
 //
-// run_node is what `grapevine node` calls: it listens, joins whom it is told, trains the ranks of
+// `grapevine node` calls run_node too: it listens, joins the given addresses, trains the ranks of
 // this process with those of all others, and returns when the run is over. Put one call into each
 // process, or, as here, into each of two threads; the second joins the first. At the end both have
 // the mean over the ranks of both.

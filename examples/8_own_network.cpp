@@ -1,9 +1,10 @@
-// A network of your own: any torch::nn::Module, here a small one for images, on eight ranks.
+// Your own network: any torch::nn::Module, here a small one for images, on eight ranks.
 //
-// The module is made once per thread that computes; its parameters are what the ranks average. Data
-// are two functions that fill tensors (here from a set that the library reads; tensors of your own,
-// or a set of torch::data, will do), the loss is cross-entropy. Beside it the zoo's network with
-// the same job. Where LibTorch or the data set was not found, it says so and ends.
+// The module is made once per thread that computes; the ranks average its parameters. The data are
+// two functions that fill tensors (here from a data set that the library reads; your own tensors,
+// or a data set of torch::data, will do), and the loss is cross-entropy. The program also trains
+// the built-in network on the same job. If LibTorch or the data set is missing, it says so and
+// ends.
 //
 // To build and run: ninja -C build/release 8_own_network && build/release/bin/8_own_network
 // It prints:

@@ -1,9 +1,9 @@
-// A method of your own: the ranks take the median of what they and their neighbours have,
-// coordinate by coordinate, so one that is far off moves nobody.
+// Your own method: the ranks take the median of their own and their neighbours' values, coordinate
+// by coordinate, so a rank that is far off moves no other.
 //
-// A rule is arithmetic on the vectors of one rank; the conversation that carries its messages is
-// the library's. Registered under a name it is a method like any other: here with a graph of its
-// own, a ring whose ranks know their neighbours' neighbours too. Rank 3's optimum lies far from the
+// A rule is arithmetic on the vectors of one rank; a conversation of the library carries its
+// messages. Registered under a name, it is a method like any other: here with its own graph, a ring
+// whose ranks are also connected to their neighbours' neighbours. Rank 3's optimum is far from the
 // others'.
 //
 // To build and run: ninja -C build/release 9_own_rule && build/release/bin/9_own_rule

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Asks a node for its status, as `grapevine ctl ADDR status` does, and speaks the wire itself.
+"""Asks a node for its status, as `grapevine ctl ADDR status` does, with the console protocol.
 
     python3 examples/status.py 127.0.0.1:7001
     python3 examples/status.py unix:/run/user/1000/node.sock members edges
 
-A node talks Cap'n Proto on its control port (messages/control.capnp): each message is one Control in
-the standard stream framing. A console says `hello` with the purpose `console`, hears the node's
-`hello`, and then sends a `consoleRequest` at a time; the answer comes as `consoleReply` after
-`consoleReply` until `more` is unset. Texts are JSON where the request was served (`ok`). This script
-needs pycapnp (pip install pycapnp) and the schema, in the folder beside it. It speaks to loopback
-and unix sockets; elsewhere nodes ask for TLS with the run's key, which `grapevine ctl --key` has.
+A node uses Cap'n Proto on its control port (messages/control.capnp): each message is one Control
+in the standard stream framing. A console sends `hello` with the purpose `console`, receives the
+node's `hello`, and then sends one `consoleRequest` at a time. The answer is one `consoleReply`
+after another until `more` is unset. Texts are JSON if the request succeeded (`ok`). This script
+needs pycapnp (pip install pycapnp) and the schema in `messages/`. It connects to loopback and unix
+sockets; other addresses need TLS with the run's key, which `grapevine ctl --key` supports.
 """
 import json
 import os

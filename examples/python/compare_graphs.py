@@ -2,7 +2,7 @@
 
     python examples/python/compare_graphs.py [FILE.png]
 
-The program is found by $GRAPEVINE, then PATH; the plot needs matplotlib. It prints:
+The package finds the program by $GRAPEVINE, then PATH; the plot needs matplotlib. It prints:
 
   ring          1 / lambda_2 = 52.04, 1812 exchanges
   torus:4x8     1 / lambda_2 =  6.83,  760 exchanges

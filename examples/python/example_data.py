@@ -1,4 +1,4 @@
-"""Data for the examples: real where it is found in $GRAPEVINE_DATA, else made up, which is said."""
+"""Data for the examples: real data from $GRAPEVINE_DATA, or generated data, with a message."""
 
 import gzip
 import os

@@ -1,5 +1,5 @@
-"""A small network on Fashion-MNIST. `images.py` is the script as anybody would write it,
-`images_joined.py` the same as one rank of many: five lines make the difference.
+"""A small network on Fashion-MNIST. `images.py` is an ordinary script, and `images_joined.py` is the
+same script as one rank of many. They differ in five lines.
 
     python examples/python/images.py
     grapevine launch --guests 4 -- python examples/python/images_joined.py

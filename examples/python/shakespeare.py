@@ -2,9 +2,10 @@
 
     grapevine launch --guests 4 -- python examples/python/shakespeare.py
 
-All ranks together take 1200 steps of 16 pieces of 64 characters, each as many as it can, and have
-one learning rate, which falls with what is done of them. At the end each script has the mean of all models and says its loss on the last tenth of the text, in nats:
-a uniform guess has 5.5, the frequencies of the characters alone 3.3.
+All ranks together take 1200 steps of 16 pieces of 64 characters; each takes as many as it can. The
+learning rate follows the progress of the run, so it is equal at all ranks. At the end each script
+has the mean of all models and prints its loss on the last tenth of the text, in nats per character.
+A uniform guess has 5.5, the frequencies of the characters alone 3.3.
 """
 
 import math
