@@ -1,4 +1,4 @@
-"""A small network on Fashion-MNIST. `images.py` is an ordinary script, and `images_joined.py` is the
+"""A small network on Fashion-MNIST: `images.py` is an ordinary script, `images_joined.py` is the
 same script as one rank of many. They differ in five lines.
 
     python examples/python/images.py
