@@ -46,7 +46,7 @@ missing_packages() {
 # install_packages WHO: calls apt-get only when something is missing.
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
-    echo "no Debian here: packages are left to you, see cmake/packages.txt" >&2
+    echo "this is not Debian: please install the packages in cmake/packages.txt" >&2
     return
   fi
   local missing as_root=()
@@ -54,7 +54,7 @@ install_packages() {
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null ||
-      stop "packages are missing, and this is neither root nor is there sudo. Please install: $missing"
+      stop "packages are missing, and there is no root and no sudo. Please install: $missing"
     # The password is asked for here, because a step has no terminal.
     sudo -v || stop "sudo was refused. Please install: $missing"
     as_root=(sudo)
@@ -130,14 +130,14 @@ get_libtorch() {
   installed=$(importable_torch)
   version=$(libtorch_version_in "$installed")
   if [ "${version%.*}" = "${libtorch_version%.*}" ]; then
-    echo "LibTorch: that of the PyTorch $version in $installed" >&2
+    echo "LibTorch: the one of PyTorch $version in $installed" >&2
     mkdir -p .deps
     ln -sfn "$installed" $into
     rm -f build/*/configured
     return 0
   fi
   [ "$(uname -m)" = x86_64 ] ||
-    stop "LibTorch is only fetched for x86_64, this is $(uname -m): set GRAPEVINE_LIBTORCH=FOLDER or none"
+    stop "LibTorch can be downloaded only for x86_64, and this is $(uname -m): set GRAPEVINE_LIBTORCH=FOLDER or none"
   rm -rf $into.part .deps/wheels
   mkdir -p $into.part
   quietly "LibTorch download" download_libtorch .deps/wheels
@@ -168,7 +168,7 @@ get_modules() {
 # cannot be had.
 get_test_modules() {
   get_modules modules "pycapnp==2.2.4 prometheus-client==0.23.1 safetensors==0.5.3" --no-deps ||
-    echo "modules for tests cannot be had (see $logs/modules.log): some readers are not tested" >&2
+    echo "Python modules for tests cannot be installed (see $logs/modules.log): some readers are not tested" >&2
 }
 
 # What packs a wheel, apart from the user's own modules. Returns 1 where it cannot be had.
