@@ -61,9 +61,9 @@ mkdir "$work/none"
 cd "$work"
 
 expect "an installed PyTorch of the same version serves as LibTorch" \
-  "$work/same" without "LibTorch: that of the PyTorch 2.11.1"
+  "$work/same" without "LibTorch: the one of PyTorch 2.11.1"
 expect "beside a GPU it has to have CUDA" "$work/same" with-gpu fetched
-expect "with CUDA it serves beside a GPU" "$work/cuda" with-gpu "LibTorch: that of the PyTorch 2.11.0"
+expect "with CUDA it serves beside a GPU" "$work/cuda" with-gpu "LibTorch: the one of PyTorch 2.11.0"
 expect "of another version it does not serve" "$work/other" without fetched
 expect "with the old strings of C++ it does not serve" "$work/old-strings" without fetched
 expect "without headers it does not serve" "$work/no-headers" without fetched
