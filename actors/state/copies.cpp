@@ -1,0 +1,66 @@
+#include "actors/state/copies.hpp"
+
+#include <utility>
+
+#include "kernels/base/check.hpp"
+
+namespace grapevine {
+
+Copies::Copies(Ranks& ranks) : ranks_(ranks), fronts_(ranks.deps.device.get(), ranks.turns) {
+  const ParameterLayout& layout = ranks.layout();
+  const size_t count = ranks.deps.pools.snapshots;
+  snapshots_ = ranks.deps.device
+                   ? ranks.deps.device->make_pool(layout.size(), layout.dtype(), count)
+                   : std::make_unique<SnapshotPool>(layout.size(), layout.dtype(), count);
+}
+
+Lease Copies::read(StateRank& rank) {
+  Lease lease = slot();
+  if (!lease) return lease;
+  if (LocalSteps* const local = rank.local()) {
+    if (local->taken() == 0) local->begin(ranks_.now(), *rank.rule);
+    scale(ranks_.execution, 1, local->front(), lease.writable());
+  } else {
+    rank.rule->read(ranks_.now(), lease.writable());
+  }
+  if (ranks_.deps.device) lease.set_ready(ranks_.queued());
+  return lease;
+}
+
+void Copies::send(StateRank& rank, Lease copy) {
+  GV_CHECK(static_cast<bool>(copy));
+  ranks_.owner.send(rank.worker, Parameters{std::move(copy), rank.gradients, {}, 0});
+}
+
+void Copies::pay(StateRank& rank) {
+  StateRank::Guest* const guest = rank.guest();
+  if (guest != nullptr && guest->waits != nullptr)
+    return show(rank, std::exchange(guest->waits, nullptr));
+  send(rank, read(rank));
+}
+
+void Copies::fetch(const Fetch& f) {
+  StateRank* rank = ranks_.find(f.rank);
+  if (rank == nullptr) return;
+  // None is left: a worker that is behind its clock has asked before, and waits for those.
+  if (Lease copy = read(*rank)) send(*rank, std::move(copy));
+}
+
+void Copies::show(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  const auto [front, base, finite] = fronts_.of(seat);
+  rank.rule->read(ranks_.now(), front);
+  rank.rule->read(ranks_.now(), base);
+  hand_over(rank, std::move(seat));
+}
+
+void Copies::hand_over(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  fronts_.hand_over(seat, [this, number = rank.rank, seat, gradients = rank.gradients] {
+    const StateRank* here = ranks_.find(number);
+    if (here == nullptr) return;
+    const StateRank::Guest* const guest = here->guest();
+    const uint64_t exchanges = guest != nullptr ? guest->exchanges : 0;
+    ranks_.owner.send(here->worker, Parameters{{}, gradients, seat, exchanges});
+  });
+}
+
+}  // namespace grapevine

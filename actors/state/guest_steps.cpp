@@ -1,0 +1,62 @@
+#include "actors/state/guest_steps.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace grapevine {
+
+void GuestSteps::take_step(TakeStep& step) {
+  StateRank* rank = ranks_.find(step.rank);
+  if (rank == nullptr) return;
+  std::optional<StateRank::Guest>& guest = rank->rest().guest;
+  if (!guest) guest.emplace();
+  if (guest->waits != nullptr) {  // a round is open, of a script that has left
+    guest->waits = std::move(step.seat);
+    return;
+  }
+  if (!std::exchange(step.seat->steps, false)) {
+    fill(ranks_.execution, 1, copies_.fronts().of(step.seat).finite);
+    return copies_.show(*rank, std::move(step.seat));
+  }
+  copies_.fronts().bring(step.rank, step.seat, [this, number = step.rank, seat = step.seat] {
+    if (StateRank* here = ranks_.find(number)) step_from(*here, seat);
+  });
+}
+
+// The front is where the rank lives.
+void GuestSteps::step_from(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  const auto fronts = [this, seat] { return copies_.fronts().of(seat); };
+  const auto length = [this, fronts] {
+    const auto [front, base, finite] = fronts();
+    return std::sqrt(square_distance(ranks_.execution, front, base));
+  };
+  if (ranks_.deps.inner)
+    return steps_.step_by_front(rank, fronts(), steps_.outer_lr(true),
+                                [this, seat](StateRank& r) { front_taken(r, seat); });
+  if (ranks_.is(Pattern::collective)) return take_front(rank, std::move(seat));
+  ranks_.foresee(rank, length, [this, length, seat](StateRank& r) {
+    r.guard.stepped(length());
+    if (!ranks_.deps.device) return take_front(r, seat);
+    ranks_.afterwards(r, [this, seat](StateRank& later) { take_front(later, seat); });
+  });
+}
+
+void GuestSteps::take_front(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  ranks_.audited(rank, -1, 1, [&] {
+    const auto [front, base, finite] = copies_.fronts().of(seat);
+    rank.rule->take(ranks_.now(), front, base, finite);
+  });
+  front_taken(rank, std::move(seat));
+}
+
+void GuestSteps::front_taken(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  if (!ranks_.is(Pattern::pairwise)) {
+    rank.owes_copy = true;
+    rank.guest()->waits = std::move(seat);
+    return exchanges_.begin_round(rank);
+  }
+  ++rank.gradients;
+  copies_.hand_over(rank, std::move(seat));
+}
+
+}  // namespace grapevine
