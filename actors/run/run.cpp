@@ -282,6 +282,11 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
+// Between two steps that a rank hands to its rule.
+double step_s(const Settings& s, double gradient_s) {
+  return gradient_s * static_cast<double>(s.inner_steps);
+}
+
 // That ranks bring together when their number changes.
 int vectors_together(const Settings& s, const Objective& objective) {
   if (method_named(s.method).pattern != Pattern::collective) return 0;
@@ -309,7 +314,6 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const bool on_device = hooks.device != nullptr;
   const double gradient_s =
       wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
-  const auto steps = static_cast<double>(s.inner_steps);
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
@@ -327,7 +331,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,
                                                                    .compute = compute,
-                                                                   .step_s = gradient_s * steps,
+                                                                   .step_s = step_s(s, gradient_s),
                                                                    .observers = {observer},
                                                                    .membership = site.membership,
                                                                    .spectra = spectra});

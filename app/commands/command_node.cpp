@@ -132,6 +132,13 @@ void announce_host(const Options& options) {
                  " is a loopback address here: the node listens at all addresses of this host");
 }
 
+// What the first script of the run has said of it.
+void take_from_scripts(const GuestHall& hall, Settings& settings) {
+  settings.gradients = hall.gradients();
+  const GuestLayout::Outer outer = hall.outer();
+  settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
+}
+
 }  // namespace
 
 Result<int> node(Options options, const OnHall& on_hall) {
@@ -155,11 +162,7 @@ Result<int> node(Options options, const OnHall& on_hall) {
   auto objective = objective_of(options, hall.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;
-  if (hall != nullptr) {
-    settings.gradients = hall->gradients();
-    const GuestLayout::Outer outer = hall->outer();
-    settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
-  }
+  if (hall != nullptr) take_from_scripts(*hall, settings);
   const RunSettings told_to_others = run_settings(options);
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();

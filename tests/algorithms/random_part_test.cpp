@@ -73,7 +73,7 @@ TEST_CASE("both ends of a pair draw the same places, others of another exchange,
     INFO(method);
     const auto low = made(method, 2, zeros), high = made(method, 5, ones);
     REQUIRE(low->snapshot_bytes() == 100 * sizeof(double));
-    SnapshotPool pool(DType::bytes, low->snapshot_bytes(), 4);
+    SnapshotPool pool(low->snapshot_bytes(), DType::bytes, 4);
     std::vector<std::vector<double>> seen;
     for (const ExchangeKey& of_low : {ExchangeKey{5, 1, 1, 1}, ExchangeKey{5, 1, 1, 2},
                                       ExchangeKey{5, 1, 2, 1}, ExchangeKey{5, 2, 1, 1}}) {

@@ -154,8 +154,8 @@ TEST_CASE("a normalisation is for relays, Adam for methods without a momentum of
 }
 
 TEST_CASE("a compress that the method does not know is refused") {
-  CHECK(refusal({.method = "d_psgd", .rule = compress_of("sign")})
-            .starts_with("method d_psgd takes no compress (\"sign\"), accepted by: a2cid2, "));
+  CHECK(refusal({.method = "qgm", .rule = compress_of("sign")})
+            .starts_with("method qgm takes no compress (\"sign\"), accepted by: a2cid2, "));
   for (const char* method : {"choco", "deepsqueeze"}) {
     for (const char* spec :
          {"sign", "identity", "top-k:0.01", "random-k:1", "low-rank:2", "quantise:16"})

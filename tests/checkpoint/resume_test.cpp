@@ -262,6 +262,7 @@ TEST_CASE(
   Settings s = without_noise({"a2cid2"}, 2, 40);
   const Recorded recorded = run_recorded(s, 9);
   s.inner_steps = 7;
+  s.outer_momentum = 0;
   const Status fit = fits(s, **make_objective(s), {recorded.checkpoints.front(), 1});
   REQUIRE_FALSE(fit);
   CHECK_THAT(fit.error().message, Catch::Contains("rank 0 has no \"front\""));

@@ -174,7 +174,7 @@ TEST_CASE("An impossible objective is refused in one line that names it and what
   spec.model = "vgg";
   CHECK(refusal(spec) ==
         "model is \"vgg\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, lm-char, "
-        "lm-word, or a TorchScript FILE.pt");
+        "lm-word, gpt-char, gpt:LAYERSxHEADSxWIDTH, or a TorchScript FILE.pt");
   spec.model = "linear";
   spec.batch = 0;
   CHECK(refusal(spec) == "batch is 0, accepted: 1 or more");
