@@ -65,5 +65,5 @@ TEST_CASE("files of one's own that cannot be are refused in a line") {
   check_refused("train --no-save --dataset " + good + " --model " +
                     scratch.file("bad.pt", std::string("no script")),
                 2, {"the network cannot be made"});
-  check_refused("data --ranks 2 --dataset " + scratch.path("heights.csv"), 2, {"no classes"});
+  check_refused("data --ranks 2 --dataset " + scratch.path("heights.csv"), 2, {"not classes"});
 }

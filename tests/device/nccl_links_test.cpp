@@ -262,7 +262,7 @@ TEST_CASE("whatever NCCL does, every payload comes, and what broke off is counte
         broken_here += edge.broken_by_nccl;
         CHECK((edge.broken_by_nccl == 0 || !edge.why.empty()));
       }
-      CHECK((broken_here > 0) == has_said(*home, "has broken off"));
+      CHECK((broken_here > 0) == has_said(*home, "by NCCL has failed"));
       broken += broken_here;
       written_off += home->pool->in_use();
       CHECK(home->pool->in_use() <= broken_here);
@@ -484,7 +484,7 @@ TEST_CASE("a node that grants and does not exchange is given up, and what it hel
   town.go_on();
   CHECK(town["a"].edge("Evil").broken_by_nccl == 1);
   CHECK(town["a"].edge("Evil").why == "the other end does not answer");
-  CHECK(has_said(town["a"], "an exchange with Evil by NCCL has broken off"));
+  CHECK(has_said(town["a"], "an exchange with Evil by NCCL has failed"));
   CHECK(town["a"].came.empty());
   CHECK(town["a"].pool->in_use() == 1);
   check_others(town, 2);  // goes on by the communicator that stands
@@ -589,7 +589,7 @@ TEST_CASE("a device whose exchange NCCL has not let go of takes no communicator 
   town["a"].send(1, 2);
   town.go_on(0.5);
   CHECK(town["a"].edge("b").why == "its device can take no communicator now");
-  CHECK(town["b"].edge("a").why.find("NCCL has not let go of one") != std::string::npos);
+  CHECK(town["b"].edge("a").why.find("NCCL has not released one") != std::string::npos);
   town["b"].send(2, 3);
   town.go_on();
   CHECK(town["b"].edge("c").sent_by_nccl == 1);

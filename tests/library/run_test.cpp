@@ -92,7 +92,7 @@ TEST_CASE("what a gradient throws ends the run, with its text and whose gradient
     const std::string said = refusal(run(short_run(clock), bowl), 1);
     CHECK(said == "the gradient 7 of rank 2 failed: out of eggs");
     bowl->on_gradient = [](int, uint64_t) { throw 3; };
-    CHECK_THAT(refusal(run(short_run(clock), bowl), 1), Contains("no std::exception"));
+    CHECK_THAT(refusal(run(short_run(clock), bowl), 1), Contains("not a std::exception"));
   }
 }
 

@@ -946,7 +946,7 @@ class Options(unittest.TestCase):
             (["node", "--guests", "65"], "guests is 65, accepted: from 0 to 64"),
             (["node", "--guests", "-1"], "guests is -1"),
             (["node", "--door", "x"], 'door is "x" without guests'),
-            (["node", "--guests", "2", "--objective", "quadratic"], "guests without an objective"),
+            (["node", "--guests", "2", "--objective", "quadratic"], "no objective with guests"),
             (["launch", "--guests", "2"], "launch --guests N -- COMMAND"),
             (["launch", "--", "true"], "a command behind -- without guests"),
             (["node", "--guests", "1", "--door", "/tmp/" + "x" * 200], "accepted: 1 to 107"),

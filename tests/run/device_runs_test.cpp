@@ -180,7 +180,7 @@ TEST_CASE("a graph whose messages find no room on the device ends the run with a
   RunDevice device(1);
   const auto there = simulate_on(device, s, 1);
   REQUIRE(!there);
-  CHECK_THAT(there.error().message, Catch::Contains("no room for its messages"));
+  CHECK_THAT(there.error().message, Catch::Contains("no memory for its messages"));
 }
 
 TEST_CASE("a run on a device that is late loses nothing, whatever its work is behind") {

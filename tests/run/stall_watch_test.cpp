@@ -68,7 +68,7 @@ TEST_CASE("an edge that never exchanges is an alarm that says so, and passes wit
   REQUIRE(alarms.size() == 2);
   CHECK(alarms[0].peer == 2);
   CHECK(alarms[0].at_s > 195);
-  CHECK_THAT(alarms[0].is, Catch::StartsWith("not one exchange yet"));
+  CHECK_THAT(alarms[0].is, Catch::StartsWith("no exchange yet"));
   CHECK_THAT(alarms[0].reason, Catch::Contains("lost or refused"));
   CHECK(alarms[1].over);
   CHECK_THAT(alarms[1].is, Catch::Contains("left the graph"));
