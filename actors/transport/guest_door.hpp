@@ -4,8 +4,8 @@
 // A thread sits in one receive between two questions, so a step costs two system calls. What a
 // script sends is judged here (messages/guest_codec.hpp): who errs is told so in one line and sent
 // away. The end of a socket is hidden where a child of the script has inherited it, so the script's
-// process is watched too (pidfd). Half a record, and an answer that nobody takes in, have five
-// seconds; between questions a script may take its time.
+// process is watched too (pidfd). The first question, half a record, and an answer that nobody
+// takes in, have five seconds; between questions a script may take its time.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -35,6 +35,8 @@ class GuestConnection {
 
   /// The next question. False: the script has gone, or has said what is no question and was told.
   bool next(GuestQuestion&);
+  /// The same, of a script that has said nothing yet: one that stays silent is told, and let go of.
+  bool first(GuestQuestion&);
   /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
   bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
   /// Tells the script why, in one line. It is served no more.
@@ -54,7 +56,7 @@ class GuestConnection {
 
 class GuestDoor {
  public:
-  static constexpr size_t kScripts = 64;  // at once
+  static constexpr size_t kScripts = 64;  // at once; fewer where descriptors are few
 
   /// Serves a script, on a thread of its own, until it has gone.
   using Serve = std::function<void(GuestConnection&)>;
@@ -80,7 +82,7 @@ class GuestDoor {
 
   GuestDoor(std::string path, Descriptor listener, Serve);
   void watch();
-  void let_in();
+  bool let_in();  // false: not now
   Status begin(Guest&);
   void clear_away();
 
