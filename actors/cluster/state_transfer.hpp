@@ -7,11 +7,13 @@
 //   FETCH 4            ------------------>   (four are under way, until all are there)
 //
 // The source trains on: it gives from a snapshot. If it dies, falls silent or lies, the next one is
-// asked. Its snapshot is another one: pieces whose hash its manifest shares are kept, the others
+// asked. So it is where a number of it is not finite, or the state is none that a rank of this run
+// can have. Its snapshot is another one: pieces whose hash its manifest shares are kept, the others
 // fetched anew, so what the newcomer has in the end is one source's snapshot to the bit. Pieces are
 // due at the rate that was measured; three lapses without a piece, or three bad ones, and the
 // source is left. `now` as in membership.hpp.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -101,6 +103,8 @@ struct FetcherOptions {
     uint32_t rank = 0;
   };
   std::vector<Source> sources;  // asked in this order, each at most five times
+  // What is wrong with a state that is there in whole; empty: nothing. May be none.
+  std::function<std::string(const std::vector<Buffer>& vectors)> complaint = {};
 };
 
 class Fetcher {
@@ -127,7 +131,7 @@ class Fetcher {
   void next_source(double now, const std::string& why, FetcherEffects&);
   void ask_source(double now, FetcherEffects&);
   void ask_for(std::vector<uint32_t> pieces, FetcherEffects&) const;
-  void ask_more(FetcherEffects&);
+  void ask_more(double now, FetcherEffects&);
   void learn(double now);
   double lapse_s() const;
   void finish(FetcherEffects&) const;

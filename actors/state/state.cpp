@@ -27,10 +27,11 @@ std::vector<Buffer*> pointers_to(Holders& holders, Of of) {
 }
 
 void add_far_edges(int rank, const Guard& guard, std::vector<FarEdge>& far) {
+  if (const auto by = guard.apart_by()) far.push_back({rank, Guard::kAll, true, true, *by, *by});
   for (const Guard::Edge& e : guard.edges()) {
     const bool is_finite = e.verdict != Guard::Verdict::not_finite;
     if (!is_finite || Guard::is_spent(e))
-      far.push_back({rank, e.peer, is_finite, static_cast<double>(e.distance),
+      far.push_back({rank, e.peer, is_finite, false, static_cast<double>(e.distance),
                      static_cast<double>(e.peer_distance)});
   }
 }
@@ -936,13 +937,20 @@ void State::read_all(size_t place, Seen see, std::function<void()> done) {
   done();
 }
 
+/// Whether a sample has the rank in it: of ranks that are apart only where all are.
+bool State::counts_in_sample(const Member& member) const {
+  const auto is_apart = [](const Member& m) { return !m.rule || m.guard.apart_by().has_value(); };
+  return !is_apart(member) || std::ranges::all_of(members_, is_apart);
+}
+
 void State::sample(const Sample& request, Reply<SampleReply> reply) {
   if (deps_.device) return sample_there(request, reply);
   const size_t size = deps_.objective->layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
   const auto all = std::make_shared<SampleReply>();
-  const auto see = [sum, all, reference = request.reference](Member& member, const auto& x) {
+  const auto see = [this, sum, all, reference = request.reference](Member& member, const auto& x) {
     add_far_edges(member.rank, member.guard, all->far);
+    if (!counts_in_sample(member)) return;
     const ConstVec center(reference->data(), reference->size(), DType::f64);
     all->squares += add_deviation({}, *x, center, *sum);
     ++all->ranks;
@@ -959,10 +967,10 @@ void State::sample_there(const Sample& request, Reply<SampleReply> reply) {
   SampleReply all;
   for (const Member& member : members_) {
     if (!member.rule) continue;
-    const auto look = [&] { member.rule->read(deps_.clock.now(), sample->place()); };
-    if (!guarded(member.rank, look)) continue;
-    sample->add();
     add_far_edges(member.rank, member.guard, all.far);
+    if (!counts_in_sample(member)) continue;
+    const auto look = [&] { member.rule->read(deps_.clock.now(), sample->place()); };
+    if (guarded(member.rank, look)) sample->add();
   }
   auto answer = [sample, reply, all, reference = request.reference]() mutable {
     DeviceSample::About about = sample->about(*reference);
@@ -991,9 +999,9 @@ void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply)
   const ParameterLayout& layout = deps_.objective->layout();
   auto x = std::make_shared<Buffer>(execution_, layout.size(), layout.dtype());
   member.rule->read(deps_.clock.now(), *x);
-  turns_.lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), reply]() mutable {
-    reply(RankParameters{rank, counts, x});
-  });
+  const RankParameters told{r.rank, member.rule->counts(), x, member.guard.apart_by().has_value(),
+                            member.guard.reach()};
+  turns_.lower({x.get()}, [told, reply]() mutable { reply(RankParameters(told)); });
 }
 
 // The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
@@ -1019,7 +1027,8 @@ void State::collect(Reply<Collected> reply) {
   const auto expected = std::make_shared<Buffer>(execution_, expected_.size(), DType::f64);
   if (sum) scale(execution_, 1, expected_, *expected);
   const auto see = [result](Member& member, const std::shared_ptr<Buffer>& x) {
-    result->ranks.push_back({member.rank, member.rule->counts(), x});
+    result->ranks.push_back({member.rank, member.rule->counts(), x,
+                             member.guard.apart_by().has_value(), member.guard.reach()});
   };
   read_all(0, see, [this, result, sum, expected, reply] {
     std::vector<Buffer*> both;

@@ -185,6 +185,7 @@ class State final : public StateActor::base {
   void record(Member&, const RecordRank&, Reply<RankRecordPtr>);
   void copy_state(Member&, const CopyState&, Reply<RankStatePtr>);
   void tell(Member&, const ReadRank&, Reply<RankParameters>);
+  bool counts_in_sample(const Member&) const;
   void sample(const Sample&, Reply<SampleReply>);
   void sample_there(const Sample&, Reply<SampleReply>);
   std::shared_ptr<Buffer> conserved();
