@@ -1,6 +1,7 @@
 #include "actors/cluster/mean_exchange.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -427,9 +428,34 @@ void MeanExchange::refuse(const std::string& from, const std::string& why, MeanE
   const auto found = neighbours_.find(from);
   if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBadMeanPieces)
     return;
-  found->second.cut = true;
-  out.lines.push_back("the mean continues without " + from + ", which sent " + why);
-  out.cut.push_back(from);
+  do_without(from, found->second, why, out);
+}
+
+void MeanExchange::do_without(const std::string& node, Neighbour& n, const std::string& why,
+                              MeanEffects& out) {
+  n.cut = true;
+  out.lines.push_back("the mean continues without " + node + ", which sent " + why);
+  out.cut.push_back(node);
+}
+
+/// The squared distance of a piece of the first vector, as a mean of its ranks, from the mean of the
+/// ranks that are in the sum here so far. 0 if one of the two has no ranks.
+double MeanExchange::square_from_here(const Neighbour& n, const MeanPiece& p,
+                                      ConstVec payload) const {
+  int64_t ranks = sum_->ranks_in[p.vector];
+  for (const auto& [name, other] : neighbours_)
+    if (other.child && other.in.have > n.in.have) ranks += other.in.ranks[p.vector];
+  if (ranks == 0 || p.ranks == 0) return 0;
+  const MeanShape::Place at = shape_.place_of(n.in.have);
+  Buffer theirs(at.count, DType::f64), difference(at.count, DType::f64);
+  if (n.child)
+    add_packed(payload, p.ranks, theirs);
+  else
+    accumulate({}, payload, theirs);
+  const ConstVec here = std::as_const(sum_->vectors[at.vector]).vec().part(at.offset, at.count);
+  scale({}, 1 / static_cast<double>(ranks), here, difference);
+  axpy({}, n.child ? -1.0 / p.ranks : -1.0, theirs, difference);
+  return dot({}, difference, difference);
 }
 
 void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p, ConstVec payload,
@@ -447,7 +473,11 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
       if (!why.empty()) {
         refuse(from, why, out);
       } else if (in_turn) {
-        take_in(now, n, p, payload);
+        if (p.vector == 0) n.in.squares += square_from_here(n, p, payload);
+        if (std::sqrt(n.in.squares) <= sum_->reach)
+          take_in(now, n, p, payload);
+        else if (!n.cut)
+          do_without(from, n, "what is no mean of ranks near those here", out);
       } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
                  std::exchange(n.in.skipped, n.in.have) != n.in.have) {
         ask(now, from, n, true, out);  // pieces come in order: one was lost

@@ -17,6 +17,10 @@
 // otherwise every kAgain_s, however often a neighbour asks. A node remembers one request of each
 // peer and direction, for any number.
 //
+// What a neighbour sends is compared with the sum here. If the means of the first vector are
+// farther from each other than the ranks here can reach, the mean continues without that neighbour,
+// as if the two could not reach each other.
+//
 // A death, a new node or a cut changes the key and so the number, which starts with a new sum of
 // the ranks here. At the end of the run the mean is settled when all live members report this
 // number with this hash, or when one of them has left after reporting that all did. Otherwise it is
@@ -74,6 +78,9 @@ struct Mean {
 struct MeanSum {
   std::vector<Buffer> vectors;
   RanksIn ranks_in;
+  // Of the ranks here, by their guards: the mean of other ranks is no farther off in the first
+  // vector, or it is none.
+  double reach = std::numeric_limits<double>::infinity();
 };
 
 struct MeanEffects {
@@ -142,6 +149,7 @@ class MeanExchange {
     uint32_t skipped = 0xFFFFFFFF;  // what it had when a piece too far came
     std::vector<int64_t> ranks;     // in each vector, as its pieces say; -1: they have not yet
     int bad = 0, lapses = 0;
+    double squares = 0;  // of the distance of its first vector's pieces from what is here
     double due_at = std::numeric_limits<double>::infinity(), came_at = -1, gap_s = 0;
   };
   struct Neighbour {
@@ -163,7 +171,9 @@ class MeanExchange {
   // Pieces.
   std::string complaint_about(const Neighbour&, const MeanPiece&, ConstVec payload,
                               const MeanShape::Place& next) const;
+  double square_from_here(const Neighbour&, const MeanPiece&, ConstVec payload) const;
   void refuse(const std::string& from, const std::string& why, MeanEffects&);
+  void do_without(const std::string& node, Neighbour&, const std::string& why, MeanEffects&);
   void take_in(double now, Neighbour&, const MeanPiece&, ConstVec payload);
   void divide();
   MeanEffects::Piece piece_for(const std::string& to, const Neighbour&) const;

@@ -23,13 +23,14 @@ RankSum::RankSum(uint64_t number, MeanShape shape)
   sum_.ranks_in.resize(shape_.vectors.size());
 }
 
-void RankSum::add(std::vector<std::shared_ptr<const Buffer>> vectors) {
+void RankSum::add(std::vector<std::shared_ptr<const Buffer>> vectors, double reach) {
   GV_CHECK(!busy());
   GV_CHECK(vectors.size() == shape_.vectors.size());
   GV_CHECK(vectors.front() != nullptr);
   for (size_t k = 0; k < vectors.size(); ++k)
     if (vectors[k]) GV_CHECK(vectors[k]->size() == shape_.vectors[k].count);
   vectors_ = std::move(vectors);
+  sum_.reach = std::exchange(reaches_, true) ? std::max(sum_.reach, reach) : reach;
   looked_at_ = false;
   next_ = 0;
 }

@@ -5,6 +5,7 @@
 // diverged, so that its numbers are not finite, is left out. A rank without values for a vector is
 // left out of that vector. Memory: the sum in fp64, and the vectors of one rank.
 #pragma once
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,9 @@ class RankSum {
   RankSum(uint64_t number, MeanShape shape);
 
   /// The vectors of a rank, as the shape has them; null but for the first: it has none to give.
-  /// REQUIRES: not busy().
-  void add(std::vector<std::shared_ptr<const Buffer>> vectors);
+  /// `reach`: of its guard. REQUIRES: not busy().
+  void add(std::vector<std::shared_ptr<const Buffer>> vectors,
+           double reach = std::numeric_limits<double>::infinity());
   bool busy() const { return !vectors_.empty(); }
   /// Goes on with one piece, of at most kMeanPieceElements elements: how many. REQUIRES: busy().
   uint64_t step();
@@ -35,6 +37,7 @@ class RankSum {
   const MeanShape shape_;
   const Buffer zero_;
   MeanSum sum_;
+  bool reaches_ = false;                                // a rank has said how far
   std::vector<std::shared_ptr<const Buffer>> vectors_;  // of the rank that is being added
   bool looked_at_ = false;                              // all of it: it is finite
   uint32_t next_ = 0;                                   // piece

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/passes/ops.hpp"
+
 namespace grapevine {
 
 namespace {
@@ -192,7 +194,7 @@ void Fetcher::ask_for(std::vector<uint32_t> pieces, FetcherEffects& out) const {
   out.asks.push_back({source().node, std::move(fetch)});
 }
 
-void Fetcher::ask_more(FetcherEffects& out) {
+void Fetcher::ask_more(double now, FetcherEffects& out) {
   std::vector<uint32_t> pieces;
   while (asked_.size() < kWindow && !missing_.empty()) {
     pieces.push_back(missing_.back());
@@ -200,10 +202,11 @@ void Fetcher::ask_more(FetcherEffects& out) {
     missing_.pop_back();
   }
   if (!pieces.empty()) ask_for(std::move(pieces), out);
-  if (asked_.empty()) {
-    stage_ = Stage::over;
-    out.done = true;
-  }
+  if (!asked_.empty()) return;
+  const std::string why = options_.complaint ? options_.complaint(vectors_) : "";
+  if (!why.empty()) return next_source(now, why, out);
+  stage_ = Stage::over;
+  out.done = true;
 }
 
 void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
@@ -222,8 +225,8 @@ void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
         kept_ += kept;
         if (!kept) missing_.push_back(piece);
       }
-      ask_more(out);
-      due_at_ = now + lapse_s();
+      ask_more(now, out);
+      if (stage_ == Stage::fetching) due_at_ = now + lapse_s();
     }
   }
   finish(out);
@@ -237,7 +240,9 @@ void Fetcher::piece(double now, const std::string& from, const StatePiece& came,
     const PiecePlace at = place_of(given_, came.piece);
     const bool fits = payload.dtype == options_.shape.dtype && payload.size == at.count;
     const uint64_t hash = fits ? piece_hash(payload) : 0;
-    if (fits && hash == manifest_.hashes[came.piece]) {
+    if (fits && hash == manifest_.hashes[came.piece] && !all_finite({}, payload)) {
+      next_source(now, "piece " + std::to_string(came.piece) + " is not finite", out);
+    } else if (fits && hash == manifest_.hashes[came.piece]) {
       std::memcpy(vectors_[at.vector].vec().part(at.offset, at.count).data, payload.data,
                   payload.bytes());
       hashes_[came.piece] = hash;
@@ -245,8 +250,8 @@ void Fetcher::piece(double now, const std::string& from, const StatePiece& came,
       asked_.erase(asked);
       learn(now);
       lapses_ = 0;
-      ask_more(out);
-      due_at_ = now + lapse_s();
+      ask_more(now, out);
+      if (stage_ == Stage::fetching) due_at_ = now + lapse_s();
     } else {
       ++corrupt_;
       if (++bad_ >= kBad) {

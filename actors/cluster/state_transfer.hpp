@@ -7,11 +7,13 @@
 //   FETCH 4            ------------------>   (four are under way, until all are there)
 //
 // The source keeps training; it sends a snapshot. If it dies, is silent or lies, the node asks
-// another one. That one has another snapshot: pieces with equal hashes are kept, the others are
+// another one; so it does if a number is not finite, or if no rank of this run can have that state.
+// The other one has another snapshot: pieces with equal hashes are kept, the others are
 // fetched again, so the node ends with one source's snapshot to the bit. Pieces are expected at the
 // measured rate. After three time-outs without a piece, or three wrong pieces, the source is
 // abandoned. `now` as in membership.hpp.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -101,6 +103,8 @@ struct FetcherOptions {
     uint32_t rank = 0;
   };
   std::vector<Source> sources;  // asked in this order, each at most five times
+  // What is wrong with a state that is there in whole; empty: nothing. May be none.
+  std::function<std::string(const std::vector<Buffer>& vectors)> complaint = {};
 };
 
 class Fetcher {
@@ -127,7 +131,7 @@ class Fetcher {
   void next_source(double now, const std::string& why, FetcherEffects&);
   void ask_source(double now, FetcherEffects&);
   void ask_for(std::vector<uint32_t> pieces, FetcherEffects&) const;
-  void ask_more(FetcherEffects&);
+  void ask_more(double now, FetcherEffects&);
   void learn(double now);
   double lapse_s() const;
   void finish(FetcherEffects&) const;

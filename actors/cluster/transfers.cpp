@@ -196,6 +196,10 @@ void Transfers::sum_next_rank() {
 }
 
 void Transfers::add(const RankParameters& rank) {
+  if (rank.is_apart) {
+    deps_.say(fmt::format("rank {} is far from all its neighbours: not in the mean", rank.rank));
+    return sum_next_rank();
+  }
   std::vector<std::shared_ptr<const Buffer>> vectors{rank.x};
   if (const ParameterLayout& layout = deps_.objective->statistics(); layout.size() > 0) {
     const int shard = rank.rank % deps_.ranks;
@@ -205,7 +209,7 @@ void Transfers::add(const RankParameters& rank) {
     if (statistics) deps_.objective->read_for_mean(shard, *statistics);
     vectors.push_back(std::move(statistics));
   }
-  sum_->add(std::move(vectors));
+  sum_->add(std::move(vectors), rank.reach);
   again(SumMore{sum_->number()});
 }
 
@@ -257,6 +261,25 @@ void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherE
   fetcher_.reset();
   fetcher_due_s_ = kNever;
   send(parts_.cluster, StateCame{std::move(state)});
+}
+
+/// Why no rank of this run is there, by the measure of a run that has diverged (node/observer.hpp);
+/// empty: one may be.
+std::string Transfers::complaint_about_state(const std::vector<Buffer>& vectors) const {
+  constexpr double kSize = 1e6;
+  constexpr uint64_t kMost = uint64_t{1} << 48;  // gradients that no rank lives to take
+  const uint64_t most = deps_.gradients > 0 ? 2 * deps_.gradients : kMost;
+  if (const uint64_t taken = fetcher_->manifest().gradients; taken > most)
+    return fmt::format("a state after {} gradients, accepted: at most {}", taken, most);
+  const ConstVec x = vectors.front().vec();
+  Buffer start(x.size, x.dtype);
+  deps_.objective->initial_point(0, start);
+  const auto size = [](ConstVec v) {
+    return std::sqrt(dot({}, v, v) / static_cast<double>(std::max<uint64_t>(1, v.size)));
+  };
+  const double is = size(x), was = size(start);
+  if (is <= kSize * std::max(1.0, was)) return "";
+  return fmt::format("parameters of {:.3g}, which began with {:.3g}", is, was);
 }
 
 void Transfers::serving(
@@ -338,6 +361,9 @@ Transfers::behavior_type Transfers::make_behavior() {
         FetcherOptions options;
         options.shape = deps_.shape;
         options.sources = from.sources;
+        options.complaint = [this](const std::vector<Buffer>& vectors) {
+          return complaint_about_state(vectors);
+        };
         fetcher_.emplace(options);
         fetching([](Fetcher& f, double now, FetcherEffects& out) { f.start(now, out); });
       },

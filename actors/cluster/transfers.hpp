@@ -30,6 +30,7 @@ struct TransfersDependencies {
   MeanShape mean;
   double patience_s = 15;  // with a mean that does not move
   std::function<void(const std::string&)> say;
+  uint64_t gradients = 0;  // of the run; 0: it has no such end
 };
 
 class Transfers final : public TransfersActor::base {
@@ -65,6 +66,7 @@ class Transfers final : public TransfersActor::base {
   void settled(MeanEffects::Settled&);
   void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
   void serving(const std::function<void(StateSource&, double now, SourceEffects&)>& event);
+  std::string complaint_about_state(const std::vector<Buffer>& vectors) const;
   void take_for(const SourceEffects::Take&);
   void give_state(const SourceEffects::Take&, const RankStatePtr&);
   void hash_more();

@@ -49,13 +49,36 @@ double Guard::usual_step() const {
   return count_ < kRemembered ? std::max(usual_, static_cast<double>(inherited_)) : usual_;
 }
 
+double Guard::reach() const {
+  const double usual = usual_step();
+  if (!steps_ || usual == 0) return std::numeric_limits<double>::infinity();
+  return kReach * (kAllowance * usual + path_);
+}
+
 // --- edges
+
+std::optional<double> Guard::apart_by() const {
+  int edges = 0, longer = 0;  // own steps than the other end's, or shorter
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const Edge& e : edges_) {
+    if (!e.is_met) continue;
+    const auto own = static_cast<double>(e.distance), theirs = static_cast<double>(e.peer_distance);
+    if (e.verdict != Verdict::far || std::max(own, theirs) <= kAllowance) return std::nullopt;
+    ++edges;
+    longer += kLonger * own < theirs ? 1 : kLonger * theirs < own ? -1 : 0;
+    nearest = std::min(nearest, theirs);
+  }
+  const bool is_own_doing = edges == 1 ? longer > 0 : edges > 1 && longer >= 0;
+  return is_own_doing ? std::optional(nearest) : std::nullopt;
+}
 
 void Guard::meet(std::span<const int> peers) {
   constexpr size_t kMost = std::numeric_limits<uint16_t>::max();
   degree_ = static_cast<uint16_t>(std::clamp<size_t>(peers.size(), 1, kMost));
+  for (Edge& e : edges_)
+    e.is_met = false;
   for (const int peer : peers)
-    at(peer);
+    at(peer).is_met = true;
 }
 
 const Guard::Edge* Guard::find(int peer) const {

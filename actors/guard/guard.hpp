@@ -41,6 +41,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -74,7 +75,9 @@ class Guard {
   static constexpr uint32_t kRemembered = 32;      // steps, of rms
   static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, a step
   static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
-  static constexpr int kAll = -1;  // the edge of what cannot be told apart by its sender
+  static constexpr int kAll = -1;         // the edge of what cannot be told apart by its sender
+  static constexpr double kLonger = 4;    // are steps than those of the other end
+  static constexpr double kReach = 1000;  // of the way of a rank and of an allowance
 
   enum class Verdict : uint8_t {
     near,
@@ -96,6 +99,7 @@ class Guard {
     float last_jump = 0;      // |the change of what gossip conserves|
     float seen = std::numeric_limits<float>::quiet_NaN();  // distance of the last whole vectors
     Verdict verdict = Verdict::near;                       // the last
+    bool is_met = false;                                   // an edge of the graph of now
   };
 
   Guard() = default;
@@ -106,6 +110,14 @@ class Guard {
   void meet(std::span<const int> peers);
   void stepped(double length);
   double usual_step() const;
+
+  /// Of a rank that is farther than an allowance from all its neighbours by its own doing (it has
+  /// several and does not make much shorter steps than they, or it has one and makes much longer
+  /// ones): the distance from the nearest, in that one's usual steps.
+  std::optional<double> apart_by() const;
+  /// The mean of other ranks that train as this one does is no farther away than this; infinite if
+  /// there is nothing to compare with.
+  double reach() const;
 
   /// `ranks`: the number of ranks that the message represents.
   Limits limits(int peer, double ranks = 1) const;

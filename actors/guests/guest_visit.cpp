@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "actors/rank/work_pool.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 
@@ -25,6 +26,7 @@ constexpr int kPollsBetween = 20;  // two `wait`s
 constexpr int kOfAll = -1;         // a rank that no statistics are of
 constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kMostWork = uint64_t{1} << 53;  // gradients that a run is told to take
+constexpr uint64_t kMostUnwritten = 16 << 20;      // bytes of a starting point, which are zeros
 constexpr uint64_t kMostHeld = 1'000'000;          // optimizer steps that a step holds
 
 std::string counted(const GuestLayout& layout) {
@@ -119,7 +121,7 @@ void GuestVisit::stand_up() {
 
 void GuestVisit::run() {
   Question question;
-  if (!script_.next(question)) return;
+  if (!script_.first(question)) return;
   if (question.record.kind != GuestKind::join)
     return script_.refuse("the first question is a join");
   if (!join(question)) return;
@@ -220,17 +222,35 @@ bool GuestVisit::join(const Question& question) {
   if (!layout) return script_.refuse(layout.error().message), false;
   if (!claim(*layout, question.record)) return false;
   layout_ = std::move(*layout);
-  memory_ = SharedMemory::make(layout_.bytes(), SharedMemory::Writers::all);
+  if (const Status room = founds_ ? has_room(layout_) : Done{}; !room)
+    return script_.refuse(room.error().message), false;
+  using Pages = SharedMemory::Pages;
+  memory_ = SharedMemory::make(layout_.bytes(), SharedMemory::Writers::all,
+                               founds_ ? Pages::as_written : Pages::now);
   if (memory_ == nullptr) return script_.refuse("there is no memory for the front"), false;
-  answer_ = std::make_shared<Promised<GuestAnswer>>();
-  const Vec front(memory_->data(), layout_.trained_elements(), DType::f32);
-  seat_ = std::make_shared<GuestSeat>(
-      front, memory_, [answer = answer_](const GuestAnswer& a) { answer->keep(a); });
+  if (!founds_) make_seat();
   if (!founds_ && !sit_down()) return false;
   GuestRecord welcome = record(GuestKind::welcome);
   if (!founds_) welcome.flags |= kGuestResumed;
   if (!founds_ && show_aside()) welcome.flags |= kGuestAside;
   return script_.answer(welcome, {}, memory_->fd());
+}
+
+/// For what the first script announces: its front, base and starting point, and the x of each rank.
+/// Nothing of it is touched before the script has filled its front.
+Status GuestVisit::has_room(const GuestLayout& layout) const {
+  const auto copies = static_cast<uint64_t>(3 + hall_.options_.places);
+  const Status fits = fits_in_memory(copies * layout.bytes());
+  if (fits) return fits;
+  return world_error(
+      fmt::format("a layout of {}, which {}", counted(layout), fits.error().message));
+}
+
+void GuestVisit::make_seat() {
+  answer_ = std::make_shared<Promised<GuestAnswer>>();
+  const Vec front(memory_->data(), layout_.trained_elements(), DType::f32);
+  seat_ = std::make_shared<GuestSeat>(
+      front, memory_, [answer = answer_](const GuestAnswer& a) { answer->keep(a); });
 }
 
 /// A place for the script, which may have to wait for the first one's starting point.
@@ -354,6 +374,15 @@ bool GuestVisit::found(const Question& question) {
     return script_.refuse(fmt::format("step {} before the starting point, accepted: 0",
                                       question.record.number)),
            false;
+  // Copies would need memory that nobody has filled.
+  if (memory_->bytes() > kMostUnwritten && !memory_->is_filled())
+    return script_.refuse(fmt::format(
+               "a starting point of {} bytes, of which pages were never written, accepted: all of "
+               "them, above {} bytes",
+               memory_->bytes(), kMostUnwritten)),
+           false;
+  memory_->gather();
+  make_seat();
   if (!all_finite({}, seat_->front))
     return script_.refuse("the starting point is not finite"), false;
   asked_at_ = GuestHall::Clock::now();

@@ -26,6 +26,8 @@ class GuestVisit {
   std::string misfit(const GuestLayout&) const;
   std::string other_work(uint64_t gradients) const;
   std::string seat_for(const GuestLayout&, const GuestRecord& join);
+  Status has_room(const GuestLayout&) const;
+  void make_seat();
   bool sit_down();
   bool show_mean();
   bool show_aside();
@@ -70,7 +72,7 @@ class GuestVisit {
   bool reports_ = false;
   GuestLayout layout_;
   std::shared_ptr<SharedMemory> memory_;
-  std::shared_ptr<GuestSeat> seat_;
+  std::shared_ptr<GuestSeat> seat_;  // null until there is a starting point
   std::shared_ptr<Promised<GuestAnswer>> answer_;
   std::optional<WallScheduler::Visitor> visitor_;
   GuestHall::Clock::time_point asked_at_{};

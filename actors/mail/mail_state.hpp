@@ -84,14 +84,14 @@ struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };
 /// An edge whose ends are far from each other and whose allowance is spent (actors/guard), or whose
-/// last message is not finite.
+/// last message is not finite; or a rank that is apart from all its neighbours, without a peer.
 struct FarEdge {
   int rank = 0, peer = 0;
-  bool is_finite = true;
+  bool is_finite = true, is_apart = false;
   double steps = 0, peer_steps = 0;  // the distance, in usual steps of the two ends
 };
 struct SampleReply {
-  int ranks = 0;
+  int ranks = 0;  // without those that are apart, unless all are
   std::vector<FarEdge> far;
   double squares = 0;                              // sum over ranks of |x - reference|^2
   std::shared_ptr<const std::vector<double>> sum;  // sum over ranks of x - reference

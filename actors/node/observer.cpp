@@ -20,7 +20,12 @@ Alarm alarm_of(const FarEdge& e) {
   const bool first = e.peer < 0 || e.rank < e.peer;
   alarm.rank = first ? e.rank : e.peer;
   alarm.peer = first ? e.peer : e.rank;
-  if (e.peer == e.rank) {
+  if (e.is_apart) {
+    alarm.is = fmt::format(
+        "it is far from all its neighbours, {:.3g} of their usual steps from the nearest; it is in "
+        "no mean until it is near one of them",
+        e.steps);
+  } else if (e.peer == e.rank) {
     alarm.is = fmt::format("its gradient is {:.3g} times its usual gradient", e.steps);
     alarm.peer = -1;
   } else if (!e.is_finite) {
@@ -35,7 +40,8 @@ Alarm alarm_of(const FarEdge& e) {
         "end's); exchanges move the two only a little",
         e.rank, e.steps, e.peer_steps);
   }
-  alarm.reason = "one of the two diverges, sends wrong values, or was away for long";
+  alarm.reason = e.is_apart ? "it diverges, or was away for long"
+                            : "one of the two diverges, sends wrong values, or was away for long";
   alarm.advice = "compare the learning rates and the data of both";
   return alarm;
 }
@@ -79,14 +85,16 @@ void Observer::conclude() {
   s.at_s = deps_.clock.now();
   s.ranks = ranks_;
   auto mean = std::make_shared<std::vector<double>>(*reference_);
-  double shift = 0;
+  double shift = 0, square = 0;
   for (size_t k = 0; k < sum_.size(); ++k) {
     const double d = sum_[k] / ranks_;
     shift += d * d;
     (*mean)[k] += d;
+    square += (*mean)[k] * (*mean)[k];
   }
   s.mean = reference_ = std::move(mean);
   s.consensus_distance = std::max(0.0, squares_ / ranks_ - shift);
+  s.relative_distance = std::sqrt(s.consensus_distance / square);
   s.gradients = deps_.counters->gradients.load(std::memory_order_relaxed);
   s.exchanges = deps_.counters->applied_ends.load(std::memory_order_relaxed) / 2;
   s.bytes = deps_.counters->bytes.load(std::memory_order_relaxed);
@@ -211,7 +219,7 @@ double Observer::least_pull() const {
   double least = std::numeric_limits<double>::infinity();
   for (const FarEdge& e : far_) {
     const bool is_whole = e.peer == Guard::kAll || e.peer == e.rank;  // not of one edge
-    if (!is_whole || !e.is_finite) continue;
+    if (!is_whole || !e.is_finite || e.is_apart) continue;
     ++held;
     least = std::min(least, e.steps);
   }
@@ -231,7 +239,7 @@ void Observer::watch_far_edges(double now) {
     if (far.contains({told.rank, told.peer})) return false;
     told.over = true;
     told.at_s = now;
-    told.is = "its ends are near each other again";
+    told.is = told.peer < 0 ? "it is near the others again" : "its ends are near each other again";
     told.reason = told.advice = "";
     deps_.sink.raise(told);
     return true;

@@ -37,7 +37,10 @@ Result<RunResult> run(const Settings&, RunHooks = {});
 /// How many threads compute gradients under these settings; what the objective must be made with.
 int compute_threads(const Settings&);
 
-/// The mean of the parameters over ranks, in the layout's dtype. REQUIRES: there are some.
+/// Those of an outcome, without ranks that are apart from all their neighbours, unless all are.
+std::vector<RankParameters> ranks_in_mean(const Outcome&);
+
+/// The mean of the parameters over these, in the layout's dtype. REQUIRES: there are some.
 Buffer mean_parameters(const Outcome&);
 
 /// Mean over ranks of |x_i - mean|^2. REQUIRES: as above.

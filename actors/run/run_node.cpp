@@ -245,9 +245,9 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
                         n.own_key->signing()},
       lifecycle_of(n), say, [sink = hooks.run.sink](const Alarm& alarm) { sink.raise(alarm); },
       std::move(done)});
-  to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
-                                                               shape_of_rank(s, *objective),
-                                                               std::move(mean), n.patience_s, say});
+  to.transfers = system.spawn<Transfers>(
+      TransfersDependencies{clock, n.name, objective, s.ranks, shape_of_rank(s, *objective),
+                            std::move(mean), n.patience_s, say, s.gradients});
   to.console = system.spawn<ConsoleServer>(ConsoleDependencies{
       clock, transport, hooks.render, hooks.describe_snapshot, hooks.read_plan, say});
   return to;
@@ -306,7 +306,7 @@ std::shared_ptr<const Buffer> mean_statistics(const Objective& objective, const 
   if (layout.size() == 0) return nullptr;
   Buffer one(layout.size(), layout.dtype()), sum(layout.size(), DType::f64);
   int count = 0;
-  for (const RankParameters& p : outcome.parameters) {
+  for (const RankParameters& p : ranks_in_mean(outcome)) {
     const int shard = p.rank % ranks;
     if (!objective.has_statistics(shard)) continue;
     objective.read_for_mean(shard, one);
@@ -329,7 +329,7 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
   if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
     result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
     result.statistics = mean_statistics(objective, result.outcome, ranks);
-    result.ranks = static_cast<int>(result.outcome.parameters.size());
+    result.ranks = static_cast<int>(ranks_in_mean(result.outcome).size());
     result.nodes = 1;
   }
 }

@@ -24,6 +24,8 @@ struct RunSample {
   // Of the run's work, 0 to 1, where its ranks take it from one pool; NaN: each has its own share.
   double progress = std::numeric_limits<double>::quiet_NaN();
   double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
+  // sqrt(consensus_distance) / |mean|; NaN: not known.
+  double relative_distance = std::numeric_limits<double>::quiet_NaN();
   // Of the mean; NaN: not tested.
   double suboptimality = std::numeric_limits<double>::quiet_NaN();
   double accuracy = std::numeric_limits<double>::quiet_NaN();
@@ -81,6 +83,8 @@ struct RankParameters {
   int rank = 0;
   RuleCounts counts;
   std::shared_ptr<const Buffer> x;  // null: no such rank
+  bool is_apart = false;            // from all its neighbours, and in no mean (actors/guard)
+  double reach = std::numeric_limits<double>::infinity();  // of its guard
 };
 
 /// The outcome of one process, at the end.

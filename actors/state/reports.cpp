@@ -12,10 +12,11 @@ namespace grapevine {
 namespace {
 
 void add_far_edges(int rank, const Guard& guard, std::vector<FarEdge>& far) {
+  if (const auto by = guard.apart_by()) far.push_back({rank, Guard::kAll, true, true, *by, *by});
   for (const Guard::Edge& e : guard.edges()) {
     const bool is_finite = e.verdict != Guard::Verdict::not_finite;
     if (!is_finite || Guard::is_spent(e))
-      far.push_back({rank, e.peer, is_finite, static_cast<double>(e.distance),
+      far.push_back({rank, e.peer, is_finite, false, static_cast<double>(e.distance),
                      static_cast<double>(e.peer_distance)});
   }
 }
@@ -48,13 +49,22 @@ void Reports::read_all(size_t place, Seen see, std::function<void()> done) {
   done();
 }
 
+// Whether a sample includes the rank: one that is apart only if all are.
+bool Reports::counts_in_sample(const StateRank& rank) const {
+  const auto is_apart = [](const StateRank& r) {
+    return !r.rule || r.guard.apart_by().has_value();
+  };
+  return !is_apart(rank) || std::ranges::all_of(ranks_.all(), is_apart);
+}
+
 void Reports::sample(const Sample& request, std::function<void(SampleReply)> reply) {
   if (ranks_.deps.device) return sample_on_device(request, std::move(reply));
   const size_t size = ranks_.layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
   const auto all = std::make_shared<SampleReply>();
-  const auto see = [sum, all, reference = request.reference](StateRank& rank, const auto& x) {
+  const auto see = [this, sum, all, reference = request.reference](StateRank& rank, const auto& x) {
     add_far_edges(rank.rank, rank.guard, all->far);
+    if (!counts_in_sample(rank)) return;
     const ConstVec center(reference->data(), reference->size(), DType::f64);
     all->squares += add_deviation({}, *x, center, *sum);
     ++all->ranks;
@@ -71,10 +81,10 @@ void Reports::sample_on_device(const Sample& request, std::function<void(SampleR
   SampleReply all;
   for (const StateRank& rank : ranks_.all()) {
     if (!rank.rule) continue;
-    const auto look = [&] { rank.rule->read(ranks_.now(), sample->place()); };
-    if (!ranks_.guarded(rank.rank, look)) continue;
-    sample->add();
     add_far_edges(rank.rank, rank.guard, all.far);
+    if (!counts_in_sample(rank)) continue;
+    const auto look = [&] { rank.rule->read(ranks_.now(), sample->place()); };
+    if (ranks_.guarded(rank.rank, look)) sample->add();
   }
   auto answer = [sample, reply, all, reference = request.reference]() mutable {
     DeviceSample::About about = sample->about(*reference);
@@ -103,9 +113,9 @@ void Reports::tell(StateRank& rank, std::function<void(RankParameters)> reply) {
   const ParameterLayout& layout = ranks_.layout();
   auto x = std::make_shared<Buffer>(ranks_.execution, layout.size(), layout.dtype());
   rank.rule->read(ranks_.now(), *x);
-  ranks_.turns.lower({x.get()}, [number = rank.rank, x, counts = rank.rule->counts(), reply] {
-    reply(RankParameters{number, counts, x});
-  });
+  const RankParameters told{rank.rank, rank.rule->counts(), x, rank.guard.apart_by().has_value(),
+                            rank.guard.reach()};
+  ranks_.turns.lower({x.get()}, [told, reply] { reply(told); });
 }
 
 // The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
@@ -134,7 +144,8 @@ void Reports::collect(double broken_after_norm, std::function<void(Collected)> r
   const auto expected = std::make_shared<Buffer>(ranks_.execution, must_be.size, DType::f64);
   if (sum) scale(ranks_.execution, 1, must_be, *expected);
   const auto see = [result](StateRank& rank, const std::shared_ptr<Buffer>& x) {
-    result->ranks.push_back({rank.rank, rank.rule->counts(), x});
+    result->ranks.push_back(
+        {rank.rank, rank.rule->counts(), x, rank.guard.apart_by().has_value(), rank.guard.reach()});
   };
   read_all(0, see, [this, result, sum, expected, reply] {
     std::vector<Buffer*> both;

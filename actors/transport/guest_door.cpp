@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ namespace grapevine {
 namespace {
 
 constexpr int kPatience_ms = 5000;
+constexpr int kRest_ms = 100;  // out of descriptors or memory: later there may be some again
 constexpr char kDoorEnding[] = ".door";
 
 /// The process that connected, while it lives; -1 where the system has no such descriptor.
@@ -31,6 +33,21 @@ int peer_process(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
+struct ScriptsBound {
+  size_t scripts;
+  std::string reason;  // of so few; empty: the door's own bound
+};
+
+/// At least half of the descriptors stay for links, consoles and files.
+ScriptsBound bound_of_scripts() {
+  constexpr rlim_t kOfEach = 4;  // its socket, its process, its front and what it keeps
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto some = std::max<size_t>(1, limit.rlim_cur / 2 / kOfEach);
+  if (some >= GuestDoor::kScripts) return {GuestDoor::kScripts, ""};
+  return {some, fmt::format(" with {} descriptors (ulimit -n)", limit.rlim_cur)};
 }
 
 bool asks(GuestKind kind) {
@@ -67,6 +84,13 @@ bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
     got += static_cast<size_t>(n);
   }
   return true;
+}
+
+bool GuestConnection::first(GuestQuestion& question) {
+  pollfd ready{socket_.fd(), POLLIN, 0};
+  if (::poll(&ready, 1, kPatience_ms) == 0)
+    return refuse(fmt::format("no join in {} s", kPatience_ms / 1000)), false;
+  return next(question);
 }
 
 bool GuestConnection::next(GuestQuestion& question) {
@@ -153,11 +177,12 @@ GuestDoor::~GuestDoor() {
 
 // Waits for scripts that come, and for the ends of those that have.
 void GuestDoor::watch() {
-  while (!closing_) {
-    std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  for (bool rests = false; !closing_;) {
+    const int knocks = rests ? -1 : listener_.fd();  // poll leaves out what is negative
+    std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {knocks, POLLIN, 0}};
     for (const auto& guest : guests_)
-      ends.push_back({guest->process.fd(), POLLIN, 0});  // poll leaves out what is negative
-    if (::poll(ends.data(), ends.size(), -1) < 0) continue;
+      ends.push_back({guest->process.fd(), POLLIN, 0});
+    if (::poll(ends.data(), ends.size(), rests ? kRest_ms : -1) < 0) continue;
     uint64_t count = 0;
     if (ends[0].revents != 0 && ::read(wake_.fd(), &count, sizeof count) < 0) continue;
     for (size_t k = 0; k < guests_.size(); ++k) {
@@ -166,7 +191,7 @@ void GuestDoor::watch() {
       guests_[k]->process = {};
     }
     clear_away();
-    if (ends[1].revents != 0) let_in();
+    rests = ends[1].revents != 0 && !let_in();
   }
 }
 
@@ -178,9 +203,9 @@ void GuestDoor::clear_away() {
   });
 }
 
-void GuestDoor::let_in() {
+bool GuestDoor::let_in() {
   Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return;
+  if (!socket) return errno == EINTR || errno == ECONNABORTED;
   const timeval patience{kPatience_ms / 1000, 0};
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const bool ours = is_of_this_user(socket.fd());
@@ -188,13 +213,15 @@ void GuestDoor::let_in() {
   Descriptor life(watch_process(process));
   auto guest = std::make_unique<Guest>();
   guest->connection = std::make_unique<GuestConnection>(std::move(socket), process);
-  if (!ours) return guest->connection->refuse("this node is another user's");
-  if (guests_.size() >= kScripts)
-    return guest->connection->refuse(fmt::format("{} scripts are connected already", kScripts));
+  const auto refuse = [&](const std::string& why) { return guest->connection->refuse(why), true; };
+  if (!ours) return refuse("this node is another user's");
+  if (const ScriptsBound most = bound_of_scripts(); guests_.size() >= most.scripts)
+    return refuse(fmt::format("{} scripts are connected already{}", most.scripts, most.reason));
   guest->process = std::move(life);
   const Status begun = caught([&]() -> Status { return begin(*guest); });
-  if (!begun) return guest->connection->refuse(begun.error().message);
+  if (!begun) return refuse(begun.error().message);
   guests_.push_back(std::move(guest));
+  return true;
 }
 
 // On a thread of its own, which there may be none of.

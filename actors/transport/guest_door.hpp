@@ -4,9 +4,9 @@
 // Between two requests the thread waits in one receive, so a step costs two system calls. A
 // script's records are checked here (messages/guest_codec.hpp): after an error the script gets one
 // line and is disconnected. If a child of the script has inherited the socket, the socket does not
-// end with the script, so the script's process is watched too (pidfd). Half a record, or an answer
-// that the script does not read, has a deadline of five seconds. Between requests a script may take
-// any time.
+// end with the script, so the script's process is watched too (pidfd). The first request, half a
+// record, and an answer that the script does not read have a deadline of five seconds. Between
+// requests a script may take any time.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -36,6 +36,8 @@ class GuestConnection {
 
   /// The next request. False: the script has left, or has sent something else and was told.
   bool next(GuestQuestion&);
+  /// The same, of a script that has said nothing yet: one that stays silent is told, and let go of.
+  bool first(GuestQuestion&);
   /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
   bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
   /// Sends the script the reason, in one line, and serves it no more.
@@ -55,7 +57,7 @@ class GuestConnection {
 
 class GuestDoor {
  public:
-  static constexpr size_t kScripts = 64;  // at once
+  static constexpr size_t kScripts = 64;  // at once; fewer where descriptors are few
 
   /// Serves a script, on its own thread, until it has left.
   using Serve = std::function<void(GuestConnection&)>;
@@ -81,7 +83,7 @@ class GuestDoor {
 
   GuestDoor(std::string path, Descriptor listener, Serve);
   void watch();
-  void let_in();
+  bool let_in();  // false: not now
   Status begin(Guest&);
   void clear_away();
 

@@ -107,23 +107,23 @@ std::string spaced(std::string name) {
 }
 
 void print_topology(const Json& s) {
-  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, computed %s ago\n",
-              as_epoch(s["epoch"].get<uint64_t>()).c_str(),
-              s["topology"].get<std::string>().c_str(), s["graph_ranks"].dump().c_str(),
-              as_short(s["chi1"].get<double>()).c_str(), as_short(s["chi2"].get<double>()).c_str(),
-              as_short(s["eta"].get<double>()).c_str(),
-              as_short(s["alpha_tilde"].get<double>()).c_str(),
-              as_seconds(s["constants_age_seconds"].get<double>()).c_str());
+  std::printf(
+      "epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, computed %s ago\n",
+      as_epoch(s.at("epoch").get<uint64_t>()).c_str(), s.at("topology").get<std::string>().c_str(),
+      s.at("graph_ranks").dump().c_str(), as_short(s.at("chi1").get<double>()).c_str(),
+      as_short(s.at("chi2").get<double>()).c_str(), as_short(s.at("eta").get<double>()).c_str(),
+      as_short(s.at("alpha_tilde").get<double>()).c_str(),
+      as_seconds(s.at("constants_age_seconds").get<double>()).c_str());
   std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", "edge", "exchanges/s", "round trip",
               "last one", "distance", "bytes", "declined");
-  for (const Json& e : s["edges"]) {
-    if (!e["in_graph"].get<bool>()) continue;
-    std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", joined(e["ranks"]).c_str(),
-                as_short(e["exchanges_per_second"].get<double>()).c_str(),
-                as_seconds(e["round_trip_seconds"].get<double>()).c_str(),
-                known(e["staleness_seconds"], as_seconds).c_str(),
-                known(e["distance"], as_short).c_str(), as_bytes(e["bytes"].get<double>()).c_str(),
-                e["declined"].dump().c_str());
+  for (const Json& e : s.at("edges")) {
+    if (!e.at("in_graph").get<bool>()) continue;
+    std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", joined(e.at("ranks")).c_str(),
+                as_short(e.at("exchanges_per_second").get<double>()).c_str(),
+                as_seconds(e.at("round_trip_seconds").get<double>()).c_str(),
+                known(e.at("staleness_seconds"), as_seconds).c_str(),
+                known(e.at("distance"), as_short).c_str(),
+                as_bytes(e.at("bytes").get<double>()).c_str(), e.at("declined").dump().c_str());
   }
 }
 
@@ -150,82 +150,85 @@ std::string declined(const Json& by_reason) {
   };
   std::string text;
   for (const auto& [name, words] : kWords)
-    if (const Json& count = by_reason[name]; count != 0)
+    if (const Json& count = by_reason.at(name); count != 0)
       text +=
           fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count.get<double>()), words);
   return text.empty() ? "none" : text;
 }
 
 void print_guests(const Json& guests) {
-  std::printf("scripts connect at %s\n", guests["door"].get<std::string>().c_str());
-  for (const Json& script : guests["scripts"]) {
-    const bool there = script["process"] != 0;
-    std::printf("  rank %-4s %s, %s steps\n", script["rank"].dump().c_str(),
-                there ? fmt::format("process {}, the last step {} ago", script["process"].dump(),
-                                    as_seconds(script["seconds_since_step"].get<double>()))
+  std::printf("scripts connect at %s\n", guests.at("door").get<std::string>().c_str());
+  for (const Json& script : guests.at("scripts")) {
+    const bool there = script.at("process") != 0;
+    std::printf("  rank %-4s %s, %s steps\n", script.at("rank").dump().c_str(),
+                there ? fmt::format("process {}, the last step {} ago", script.at("process").dump(),
+                                    as_seconds(script.at("seconds_since_step").get<double>()))
                             .c_str()
                       : "no script",
-                script["steps"].dump().c_str());
+                script.at("steps").dump().c_str());
   }
 }
 
 void print_device_links(const Json& links) {
   for (const Json& link : links) {
-    const std::string why = link["sends_by_host_because"];
+    const std::string why = link.at("sends_by_host_because");
     std::printf("  snapshots            to %s by %s%s%s, from it by %s\n",
-                link["node"].get<std::string>().c_str(), link["sends"].get<std::string>().c_str(),
-                why.empty() ? "" : ": ", why.c_str(), link["receives"].get<std::string>().c_str());
-    if (link["sent_by_nccl"] != 0 || link["received_by_nccl"] != 0 ||
-        link["broken_off_by_nccl"] != 0)
+                link.at("node").get<std::string>().c_str(),
+                link.at("sends").get<std::string>().c_str(), why.empty() ? "" : ": ", why.c_str(),
+                link.at("receives").get<std::string>().c_str());
+    if (link.at("sent_by_nccl") != 0 || link.at("received_by_nccl") != 0 ||
+        link.at("broken_off_by_nccl") != 0)
       std::printf("                       by nccl %s sent, %s received, %s exchanges failed\n",
-                  link["sent_by_nccl"].dump().c_str(), link["received_by_nccl"].dump().c_str(),
-                  link["broken_off_by_nccl"].dump().c_str());
+                  link.at("sent_by_nccl").dump().c_str(),
+                  link.at("received_by_nccl").dump().c_str(),
+                  link.at("broken_off_by_nccl").dump().c_str());
   }
 }
 
 void print_status(const Json& s) {
-  std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
-              as_seconds(s["uptime_seconds"].get<double>()).c_str());
+  std::printf("%s, up %s\n", s.at("node").get<std::string>().c_str(),
+              as_seconds(s.at("uptime_seconds").get<double>()).c_str());
   for (const Json& alarm : s.value("alarms", Json::array()))
-    std::printf("%s%s\n", kAlarm, alarm["line"].get<std::string>().c_str());
-  for (const Json& m : s["members"])
+    std::printf("%s%s\n", kAlarm, alarm.at("line").get<std::string>().c_str());
+  for (const Json& m : s.at("members"))
     std::printf("  %-20s %-8s incarnation %-3s %-22s ranks %s\n",
-                m["node"].get<std::string>().c_str(), m["state"].get<std::string>().c_str(),
-                m["incarnation"].dump().c_str(), m["address"].get<std::string>().c_str(),
-                joined(m["ranks"]).c_str());
+                m.at("node").get<std::string>().c_str(), m.at("state").get<std::string>().c_str(),
+                m.at("incarnation").dump().c_str(), m.at("address").get<std::string>().c_str(),
+                joined(m.at("ranks")).c_str());
   std::printf("  ranks here           %s\n  gradients by rank    %s\n  exchanges by rank    %s\n",
-              joined(s["ranks_here"]).c_str(), joined(s["gradients"]).c_str(),
-              joined(s["exchanges"]).c_str());
+              joined(s.at("ranks_here")).c_str(), joined(s.at("gradients")).c_str(),
+              joined(s.at("exchanges")).c_str());
   std::printf("  progress             %s, %s gradients a second here, loss %s\n",
-              known(s["progress"], as_percent).c_str(),
-              known(s["gradients_per_second"], as_short).c_str(),
-              known(s["loss"], as_short).c_str());
+              known(s.at("progress"), as_percent).c_str(),
+              known(s.at("gradients_per_second"), as_short).c_str(),
+              known(s.at("loss"), as_short).c_str());
   if (s.contains("test_loss"))
     std::printf("  tested               accuracy %s, loss %s\n",
-                known(s["accuracy"], as_percent).c_str(), known(s["test_loss"], as_short).c_str());
-  const Json& refusals = s["refusals"];
+                known(s.at("accuracy"), as_percent).c_str(),
+                known(s.at("test_loss"), as_short).c_str());
+  const Json& refusals = s.at("refusals");
   std::printf("  consensus distance   %s, estimated from the edges below\n",
-              known(s["consensus_distance"], as_short).c_str());
-  std::printf("  offers declined      %s\n", declined(refusals["declined_because"]).c_str());
-  std::printf("  refused connections  %s\n", counted(refusals["turned_away"]).c_str());
+              known(s.at("consensus_distance"), as_short).c_str());
+  std::printf("  offers declined      %s\n", declined(refusals.at("declined_because")).c_str());
+  std::printf("  refused connections  %s\n", counted(refusals.at("turned_away")).c_str());
   Json others = refusals;
   others.erase("offers_declined");
   std::printf("  refused, broken      %s\n  frames lost          %s\n", counted(others).c_str(),
-              counted(s["frames_lost"]).c_str());
-  for (const Json& d : s["departures"])
+              counted(s.at("frames_lost")).c_str());
+  for (const Json& d : s.at("departures"))
     std::printf("  %-20s %s with %s of %s ranks, the mean moved by %s\n",
-                d["node"].get<std::string>().c_str(), d["state"].get<std::string>().c_str(),
-                d["ranks"].dump().c_str(), d["of"].dump().c_str(),
-                known(d["mean_changed_by"], as_short).c_str());
+                d.at("node").get<std::string>().c_str(), d.at("state").get<std::string>().c_str(),
+                d.at("ranks").dump().c_str(), d.at("of").dump().c_str(),
+                known(d.at("mean_changed_by"), as_short).c_str());
   print_device_links(s.value("device_links", Json::array()));
   print_topology(s);
-  if (s.contains("guests")) print_guests(s["guests"]);
+  if (s.contains("guests")) print_guests(s.at("guests"));
 }
 
 Json part_of(const Json& status, std::initializer_list<const char*> names) {
   Json part = Json::object();
   for (const char* name : names)
-    part[name] = status[name];
+    part[name] = status.at(name);
   return part;
 }
 
@@ -234,11 +237,11 @@ Error malformed(const Options& o) {
 }
 
 void tell_events(const Options& o, const Json& status) {
-  Json events = status["events"];
+  Json events = status.at("events");
   const size_t wanted = *last_events(o.argument);
   if (events.size() > wanted)
     events.erase(events.begin(), events.end() - static_cast<ptrdiff_t>(wanted));
-  if (o.json) return print_json({{"node", status["node"]}, {"events", events}});
+  if (o.json) return print_json({{"node", status.at("node")}, {"events", events}});
   for (const Json& line : events)
     std::printf("%s\n", line.get<std::string>().c_str());
 }
@@ -287,9 +290,10 @@ Status save_snapshot(const Options& o) {
     return malformed(o);
   }
   if (o.json)
-    print_json({{"file", o.argument}, {"ranks", object["ranks"]}});
+    print_json({{"file", o.argument}, {"ranks", object.at("ranks")}});
   else
-    std::printf("%s: the mean of %s ranks\n", o.argument.c_str(), object["ranks"].dump().c_str());
+    std::printf("%s: the mean of %s ranks\n", o.argument.c_str(),
+                object.at("ranks").dump().c_str());
   return Done{};
 }
 

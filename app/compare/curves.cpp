@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <set>
 
 #include "app/output/chart.hpp"
 
@@ -28,6 +30,7 @@ MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
     for (size_t k = 0; k < length; ++k) {
       mean[k].at_s += curve[k].at_s / n;
       mean[k].bytes += curve[k].bytes / n;
+      mean[k].gradients += curve[k].gradients / n;
       mean[k].value += curve[k].value / n;
     }
   }
@@ -39,6 +42,17 @@ MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
     made.deviation.push_back(std::sqrt(squares / (n - 1)));
   }
   return made;
+}
+
+/// The job's name, and what is drawn of several seeds.
+std::string title_of(const Job& job) {
+  std::set<uint64_t> seeds;
+  for (const Cell& cell : job.cells)
+    seeds.insert(cell.options.settings.seed);
+  const std::string name = std::filesystem::path(job.path).stem().string();
+  if (seeds.size() < 2) return name;
+  return fmt::format("{}: the mean of {} seeds, in a band of its standard deviation", name,
+                     seeds.size());
 }
 
 constexpr char kDistances[] = "distance", kSuboptimalities[] = "suboptimality";
@@ -53,7 +67,7 @@ std::vector<std::vector<ErrorPoint>> rank_curves(const Json& record, const char*
     for (size_t rank = 0; rank < values.size(); ++rank) {
       const Json& value = values.at(rank);
       curves[rank].push_back(
-          {number_in(sample, "at"), 0,
+          {number_in(sample, "at"), 0, 0,
            value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN()});
     }
   }
@@ -73,7 +87,8 @@ std::vector<ErrorPoint> error_curve(const Measure& measure, const Json& result) 
   auto add = [&](const Json& from, const char* at) {
     const double value = number_in(from, measure.name);
     if (std::isfinite(value))
-      curve.push_back({number_in(from, at), number_in(from, "bytes"), value});
+      curve.push_back(
+          {number_in(from, at), number_in(from, "bytes"), number_in(from, "gradients"), value});
   };
   if (const auto samples = result.find("samples"); samples != result.end())
     for (const Json& sample : *samples)
@@ -86,6 +101,7 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
   const bool tests = job.measure.more_is_better;
   std::string name = tests ? "test error" : job.measure.name;
   std::replace(name.begin(), name.end(), '_', ' ');
+  Panel by_gradients{name, "gradients", false, !tests, false, {}};
   Panel by_bytes{name, "bytes sent", true, !tests, true, {}};
   Panel by_time{name, "virtual seconds", false, !tests, false, {}};
   for (size_t k = 0; k < job.cells.size();) {
@@ -96,18 +112,27 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
         curves.push_back(error_curve(job.measure, record.at("result")));
     if (curves.empty()) continue;
     const MeanCurve curve = mean_curve(curves);
-    Series bytes{group, {}, {}, curve.deviation}, time{group, {}, {}, curve.deviation};
+    Series gradients{group, {}, {}, curve.deviation};
+    Series bytes = gradients, time = gradients;
     for (const ErrorPoint& p : curve.mean) {
       const double error = tests ? 1 - p.value : p.value;
+      gradients.x.push_back(p.gradients);
+      gradients.y.push_back(error);
       bytes.x.push_back(p.bytes);
       bytes.y.push_back(error);
       time.x.push_back(p.at_s);
       time.y.push_back(error);
     }
+    by_gradients.series.push_back(std::move(gradients));
     by_bytes.series.push_back(std::move(bytes));
     by_time.series.push_back(std::move(time));
   }
-  return chart_svg(job.path, {by_bytes, by_time});
+  const std::string title = title_of(job);
+  const bool computes = std::ranges::any_of(by_gradients.series, [](const Series& s) {
+    return std::ranges::any_of(s.x, [](double gradients) { return gradients > 0; });
+  });
+  if (!computes) return chart_svg(title, {by_bytes, by_time});
+  return chart_svg(title, {by_gradients, by_bytes, by_time});
 }
 
 std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
@@ -135,7 +160,7 @@ std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
     }
     if (!panel.series.empty()) panels.push_back(std::move(panel));
   }
-  return panels.empty() ? "" : chart_svg(job.path, panels);
+  return panels.empty() ? "" : chart_svg(title_of(job), panels);
 }
 
 std::string ranks_csv(const Job& job, const JobOutcome& outcome) {

@@ -8,7 +8,7 @@
 namespace grapevine {
 
 struct ErrorPoint {
-  double at_s = 0, bytes = 0;
+  double at_s = 0, bytes = 0, gradients = 0;
   double value = 0;  // of the job's measure
 };
 

@@ -73,8 +73,8 @@ std::string label(const char* name, const std::string& value) {
 
 void add_run(Page& page, const Json& s) {
   page.family("node", "info", "Name of this node, version of the program, and graph.");
-  page.series(label("node", s["node"]) + "," + label("version", GRAPEVINE_VERSION) + "," +
-                  label("graph", s["graph"]),
+  page.series(label("node", s.at("node")) + "," + label("version", GRAPEVINE_VERSION) + "," +
+                  label("graph", s.at("graph")),
               1);
   constexpr Row kGauges[] = {
       {"uptime_seconds", "uptime_seconds", "Seconds since the process started."},
@@ -103,9 +103,9 @@ void add_run(Page& page, const Json& s) {
        "Consensus distance of the ranks here."},
   };
   for (const Row& g : kGauges) {
-    if (!s.contains(g.key) || !s[g.key].is_number()) continue;
+    if (!s.contains(g.key) || !s.at(g.key).is_number()) continue;
     page.family(g.name, "gauge", g.help);
-    page.series("", s[g.key]);
+    page.series("", s.at(g.key));
   }
   constexpr Row kOfProcess[] = {
       {"process_cpu_seconds", "cpu_seconds", "CPU time of this process, all threads together."},
@@ -119,7 +119,7 @@ void add_run(Page& page, const Json& s) {
   for (const Row& row : kOfProcess) {
     if (!s.contains("process")) break;
     page.family(row.name, row.kind, row.help);
-    page.series("", s["process"].value(row.key, Json()));
+    page.series("", s.at("process").value(row.key, Json()));
   }
   page.family("alarms", "gauge", "Active alarms by kind; grapevine ctl status has their lines.");
   for (const Alarm::What kind : kAlarms) {
@@ -127,14 +127,14 @@ void add_run(Page& page, const Json& s) {
     if (kind == Alarm::What::conserved_sum) continue;
     int count = 0;
     for (const Json& alarm : s.value("alarms", Json::array()))
-      count += alarm["kind"] == name_of(kind);
+      count += alarm.at("kind") == name_of(kind);
     page.series(label("kind", name_of(kind)), count);
   }
   page.family("members", "gauge", "Nodes that this one knows, by state.");
   for (const char* state : {"alive", "suspect", "dead", "left"}) {
     int count = 0;
-    for (const Json& m : s["members"])
-      count += m["state"] == state;
+    for (const Json& m : s.at("members"))
+      count += m.at("state") == state;
     page.series(label("state", state), count);
   }
 }
@@ -150,17 +150,18 @@ void add_ranks(Page& page, const Json& s) {
   for (const Row& c : kCounters) {
     if (!s.contains(c.key)) continue;
     page.family(c.name, c.kind, c.help);
-    for (size_t k = 0; k < s[c.key].size(); ++k)
-      page.series(label("rank", s["ranks_here"].at(k).dump()), s[c.key][k]);
+    for (size_t k = 0; k < s.at(c.key).size(); ++k)
+      page.series(label("rank", s.at("ranks_here").at(k).dump()), s.at(c.key).at(k));
   }
 }
 
 void add_reported(Page& page, const Json& s) {
   if (!s.contains("guests")) return;
   page.family("reported", "gauge", "What the script of a rank here has measured, as it names it.");
-  for (const Json& script : s["guests"]["scripts"])
-    for (const auto& [name, said] : script["reported"].items())
-      page.series(label("rank", script["rank"].dump()) + "," + label("name", name), said["value"]);
+  for (const Json& script : s.at("guests")["scripts"])
+    for (const auto& [name, said] : script.at("reported").items())
+      page.series(label("rank", script.at("rank").dump()) + "," + label("name", name),
+                  said.at("value"));
 }
 
 void add_edges(Page& page, const Json& s) {
@@ -179,10 +180,11 @@ void add_edges(Page& page, const Json& s) {
   };
   for (const Row& row : kRows) {
     page.family(row.name, row.kind, row.help);
-    for (const Json& e : s["edges"])
-      if (e["in_graph"].get<bool>())
-        page.series(label("rank", e["ranks"][0].dump()) + "," + label("peer", e["ranks"][1].dump()),
-                    e[row.key]);
+    for (const Json& e : s.at("edges"))
+      if (e.at("in_graph").get<bool>())
+        page.series(label("rank", e.at("ranks").at(0).dump()) + "," +
+                        label("peer", e.at("ranks").at(1).dump()),
+                    e.at(row.key));
   }
 }
 
@@ -193,34 +195,35 @@ void add_reasons(Page& page, const char* name, const char* help, const Json& cou
 }
 
 void add_round_trips(Page& page, const Json& s) {
-  const Json& found = s["round_trips"];
+  const Json& found = s.at("round_trips");
   page.family("offer_round_trip_seconds", "histogram",
               "Time from an offer of a rank here to the answer, for offers that were sent once.");
-  page.histogram("", found["bounds"], found["counts"], found["sum_seconds"]);
+  page.histogram("", found.at("bounds"), found.at("counts"), found.at("sum_seconds"));
   page.family("edge_offer_round_trip_seconds", "histogram",
               "Time from an offer to the answer, by edge; edges beyond the first 64 together as "
               "\"other\".");
-  for (const Json& edge : s["edge_round_trips"]) {
-    const Json& ranks = edge["ranks"];
-    const std::string rank = ranks.is_null() ? "other" : ranks[0].dump();
-    const std::string peer = ranks.is_null() ? "other" : ranks[1].dump();
-    page.histogram(label("rank", rank) + "," + label("peer", peer), found["bounds"], edge["counts"],
-                   edge["sum_seconds"]);
+  for (const Json& edge : s.at("edge_round_trips")) {
+    const Json& ranks = edge.at("ranks");
+    const std::string rank = ranks.is_null() ? "other" : ranks.at(0).dump();
+    const std::string peer = ranks.is_null() ? "other" : ranks.at(1).dump();
+    page.histogram(label("rank", rank) + "," + label("peer", peer), found.at("bounds"),
+                   edge.at("counts"), edge.at("sum_seconds"));
   }
 }
 
 void add_links(Page& page, const Json& s) {
   page.family("links", "gauge", "Links to other nodes.");
-  page.series("", s["links"].size());
+  page.series("", s.at("links").size());
   page.family("link_bytes", "counter",
               "Bytes over all links since the node started, by direction.");
   for (const char* way : {"sent", "received"})
-    page.series(label("direction", way), s["link_totals"][fmt::format("bytes_{}", way)]);
-  const Json& refusals = s["refusals"];
-  add_reasons(page, "offers_declined", "Declined offers, by reason.", refusals["declined_because"]);
+    page.series(label("direction", way), s.at("link_totals").at(fmt::format("bytes_{}", way)));
+  const Json& refusals = s.at("refusals");
+  add_reasons(page, "offers_declined", "Declined offers, by reason.",
+              refusals.at("declined_because"));
   add_reasons(page, "refused", "Messages that the links rejected, by reason.",
-              refusals["by_links"]);
-  add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s["frames_lost"]);
+              refusals.at("by_links"));
+  add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s.at("frames_lost"));
   constexpr Row kCounters[] = {
       {"protocol_errors", "protocol_errors", "Frames that break the protocol."},
       {"exchanges_clipped", "exchanges_clipped",
@@ -234,7 +237,7 @@ void add_links(Page& page, const Json& s) {
   };
   for (const Row& c : kCounters) {
     page.family(c.name, c.kind, c.help);
-    page.series("", refusals[c.key]);
+    page.series("", refusals.at(c.key));
   }
 }
 

@@ -102,6 +102,7 @@ Json json_of(const RunSample& p) {
           {"loss", p.loss},
           {"learning_rate", p.learning_rate},
           {"consensus_distance", p.consensus_distance},
+          {"relative_consensus_distance", p.relative_distance},
           {"suboptimality", p.suboptimality},
           {"accuracy", p.accuracy}};
 }
@@ -171,6 +172,7 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"bytes", s.bytes},
       {"payload_bytes", s.payload_bytes},
       {"consensus_distance", s.consensus_distance},
+      {"relative_consensus_distance", s.relative_distance},
       {"parameter_hash", as_hex(s.parameter_hash)},
       {"interrupted", s.interrupted},
       {"quiet", s.quiet}};

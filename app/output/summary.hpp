@@ -51,6 +51,7 @@ struct Summary : RunTotals {
   bool virtual_clock = false;
   uint64_t payload_bytes = 0;     // of the bytes: without the frames' headers
   double consensus_distance = 0;  // at the end
+  double relative_distance = 0;   // likewise, as in RunSample
   Buffer mean;                    // of the parameters over ranks
   uint64_t parameter_hash = 0;
   int first_rank = 0;                 // of `ranks`, where others are elsewhere

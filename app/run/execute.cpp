@@ -231,6 +231,7 @@ void add_last_point(const Watch& watch, Summary& s) {
   last.bytes = s.bytes;
   last.loss = kNone;
   last.consensus_distance = s.consensus_distance;
+  last.relative_distance = s.relative_distance;
   s.curve.push_back(std::move(last));
   if (watch.on_point) watch.on_point(s.curve.back());
 }
@@ -246,6 +247,8 @@ void take_in(const Settings& settings, const Outcome& outcome, const Watch& watc
   if (!outcome.parameters.empty()) {
     summary.consensus_distance = consensus_distance(outcome);
     summary.mean = mean_parameters(outcome);
+    summary.relative_distance =
+        std::sqrt(summary.consensus_distance / dot({}, summary.mean, summary.mean));
     summary.parameter_hash = parameter_hash(outcome);
     if (settings.sample_s > 0) add_last_point(watch, summary);
   }

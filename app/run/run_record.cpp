@@ -260,6 +260,7 @@ void RunRecord::tell_events(const RunSample& p) {
                                        {"learning_rate", p.learning_rate},
                                        {"suboptimality", p.suboptimality},
                                        {"consensus_distance", p.consensus_distance},
+                                       {"relative_consensus_distance", p.relative_distance},
                                        {"exchanges", static_cast<double>(p.exchanges)},
                                        {"bytes", static_cast<double>(p.bytes)},
                                        {"seconds", p.at_s},

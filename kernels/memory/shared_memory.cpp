@@ -40,17 +40,9 @@ void* mapped(size_t bytes, int protection, int fd) {
   return data;
 }
 
-/// Most systems give a memfd small pages, whatever is advised, and twice the time of a pass goes
-/// into them. Gathered into huge ones, once, they serve all who map the memory; where that fails,
-/// small ones work too.
-void use_huge_pages(void* data, size_t bytes) {
-  const size_t whole = bytes / kHugePageBytes * kHugePageBytes;
-  if (whole > 0 && ::madvise(data, whole, kPopulateWrite) == 0) ::madvise(data, whole, kCollapse);
-}
-
 }  // namespace
 
-std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes, Writers writers) {
+std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes, Writers writers, Pages pages) {
   static std::atomic<uint64_t> made{0};
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->fd_ = make_memory("grapevine");
@@ -61,7 +53,7 @@ std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes, Writers writers) 
   memory->data_ = data;
   memory->bytes_ = bytes;
   memory->number_ = ++made;
-  use_huge_pages(data, bytes);
+  if (pages == Pages::now) memory->gather();
   const int write_seal = writers == Writers::maker ? kFutureWriteSeal : 0;
   if (::fcntl(fd, F_ADD_SEALS, kSizeSeals | write_seal | F_SEAL_SEAL) != 0 &&
       ::fcntl(fd, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
@@ -84,6 +76,20 @@ Result<std::shared_ptr<const SharedMemory>> SharedMemory::map(int fd, uint64_t m
   memory->data_ = data;
   memory->bytes_ = bytes;
   return std::shared_ptr<const SharedMemory>(memory);
+}
+
+/// Most systems give a memfd small pages, whatever is advised, and twice the time of a pass goes
+/// into them. Gathered into huge ones, once, they serve all who map the memory; where that fails,
+/// small ones work too.
+void SharedMemory::gather() {
+  const size_t whole = bytes_ / kHugePageBytes * kHugePageBytes;
+  if (whole > 0 && ::madvise(data_, whole, kPopulateWrite) == 0) ::madvise(data_, whole, kCollapse);
+}
+
+bool SharedMemory::is_filled() const {
+  struct stat about {};
+  constexpr blkcnt_t kBlock = 512;  // of stat's count, whatever the file system's are
+  return ::fstat(fd_.fd(), &about) == 0 && about.st_blocks * kBlock >= about.st_size;
 }
 
 SharedMemory::~SharedMemory() {

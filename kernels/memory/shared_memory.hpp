@@ -14,16 +14,23 @@ namespace grapevine {
 
 class SharedMemory {
  public:
-  enum class Writers { maker, all };  // all: whoever has the descriptor
+  enum class Writers { maker, all };     // all: whoever has the descriptor
+  enum class Pages { now, as_written };  // when memory is taken for them
 
   /// To be written here. Null where the system grants none: a plain buffer does then.
-  static std::shared_ptr<SharedMemory> make(size_t bytes, Writers = Writers::maker);
+  static std::shared_ptr<SharedMemory> make(size_t bytes, Writers = Writers::maker,
+                                            Pages = Pages::now);
   /// Memory of another process, read-only. Takes no ownership of the descriptor. Refuses one that
   /// is not a memfd sealed against shrinking, or holds more than `most_bytes`.
   static Result<std::shared_ptr<const SharedMemory>> map(int fd, uint64_t most_bytes);
 
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
+
+  /// Huge pages for all of it, where the system has any: done for Pages::now.
+  void gather();
+  /// Whether all of its pages have been written. REQUIRES: made here.
+  bool is_filled() const;
 
   void* data() { return data_; }
   const void* data() const { return data_; }

@@ -33,21 +33,41 @@ void to_floats(StoredTensor& t) {
   t.type = TensorType::f32;
 }
 
-/// Takes every tenth row out and returns those.
+/// The error in some samples; empty if there is none.
+std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets) {
+  if (rows_of(inputs) == 0) return "has no samples";
+  if (inputs.shape.size() < 2)
+    return fmt::format("has shape {}, accepted: [samples, ...]", shown(inputs.shape));
+  if (std::count(inputs.shape.begin(), inputs.shape.end(), 0) > 0)
+    return fmt::format("has shape {}, accepted: no side of 0", shown(inputs.shape));
+  constexpr size_t kMostSides = 16;
+  if (inputs.shape.size() > kMostSides)
+    return fmt::format("has {} dimensions, accepted: 2 to {}", inputs.shape.size(), kMostSides);
+  if (rows_of(inputs) > std::numeric_limits<uint32_t>::max()) return "has more than 2^32 samples";
+  if (rows_of(targets) != rows_of(inputs) || targets.bytes.empty())
+    return fmt::format("has shape {}, its targets {}, accepted: as many of both",
+                       shown(inputs.shape), shown(targets.shape));
+  return "";
+}
+
+Error wrong_part(const std::string& path, const char* part, const std::string& why) {
+  return user_error(fmt::format("{}: {} {}", path, part, why));
+}
+
+/// Takes every tenth row out and returns those. REQUIRES: complaint_of() has none.
 StoredTensor hold_out(StoredTensor& all) {
   StoredTensor test{all.name, all.shape, all.type, {}};
-  const size_t rows = rows_of(all), row_bytes = rows == 0 ? 0 : all.bytes.size() / rows;
+  const size_t rows = rows_of(all), row_bytes = all.bytes.size() / rows;
   uint8_t* to = all.bytes.data();
   for (size_t k = 0; k < rows; ++k) {
     const uint8_t* row = all.bytes.data() + k * row_bytes;
     if (k % kOwnHoldOut == kOwnHoldOut - 1) {
       test.bytes.insert(test.bytes.end(), row, row + row_bytes);
     } else {
-      if (row_bytes > 0) std::memmove(to, row, row_bytes);
+      std::memmove(to, row, row_bytes);
       to += row_bytes;
     }
   }
-  if (all.shape.empty()) return test;
   all.bytes.resize((rows - rows / kOwnHoldOut) * row_bytes);
   all.shape[0] = static_cast<int64_t>(rows - rows / kOwnHoldOut);
   test.shape[0] = static_cast<int64_t>(rows / kOwnHoldOut);
@@ -61,6 +81,8 @@ Status hold_out_test(const std::string& path, OwnData& data) {
         fmt::format("{} has {} samples, accepted: {} or more, of which every tenth is "
                     "for the test",
                     path, rows, kOwnHoldOut));
+  const std::string why = complaint_of(data.train_inputs, data.train_targets);
+  if (!why.empty()) return wrong_part(path, "train_inputs", why);
   data.test_inputs = hold_out(data.train_inputs);
   data.test_targets = hold_out(data.train_targets);
   data.read_as += ", every tenth sample for the test";
@@ -184,23 +206,6 @@ Result<OwnData> from_table(const std::string& path, std::string& loss) {
 
 // --- what can be trained on
 
-/// The error in some samples; empty if there is none.
-std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets) {
-  if (rows_of(inputs) == 0) return "has no samples";
-  if (inputs.shape.size() < 2)
-    return fmt::format("has shape {}, accepted: [samples, ...]", shown(inputs.shape));
-  if (std::count(inputs.shape.begin(), inputs.shape.end(), 0) > 0)
-    return fmt::format("has shape {}, accepted: no side of 0", shown(inputs.shape));
-  constexpr size_t kMostSides = 16;
-  if (inputs.shape.size() > kMostSides)
-    return fmt::format("has {} dimensions, accepted: 2 to {}", inputs.shape.size(), kMostSides);
-  if (rows_of(inputs) > std::numeric_limits<uint32_t>::max()) return "has more than 2^32 samples";
-  if (rows_of(targets) != rows_of(inputs) || targets.bytes.empty())
-    return fmt::format("has shape {}, its targets {}, accepted: as many of both",
-                       shown(inputs.shape), shown(targets.shape));
-  return "";
-}
-
 /// The position of a number that is not finite; empty: there is none.
 std::string not_finite(const StoredTensor& t) {
   for (size_t k = 0; t.type == TensorType::f32 && k < numbers_of(t); ++k) {
@@ -291,7 +296,7 @@ std::string settle_task(OwnData& data, const std::string& loss) {
 
 Result<OwnData> checked(const std::string& path, OwnData data, const std::string& loss) {
   const auto wrong = [&](const char* part, const std::string& why) {
-    return user_error(fmt::format("{}: {} {}", path, part, why));
+    return wrong_part(path, part, why);
   };
   for (StoredTensor* t : {&data.train_targets, &data.test_targets})
     if (t->shape.size() == 2 && t->shape[1] == 1) t->shape.pop_back();  // a column

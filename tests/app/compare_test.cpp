@@ -145,7 +145,7 @@ TEST_CASE("an aggregate is the mean and the sample deviation over the seeds of i
   CHECK(group["suboptimality"]["sd"].get<double>() == Approx(deviation).epsilon(1e-6));
 }
 
-TEST_CASE("the table has a row for each group, the picture a curve in both panels") {
+TEST_CASE("the table has a row for each group, the picture a curve in each panel") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
   const Ran ran = run_grapevine("compare " + job + " --out " + scratch.path("kept"));
@@ -156,7 +156,10 @@ TEST_CASE("the table has a row for each group, the picture a curve in both panel
   CHECK_THAT(ran.out, !Catch::Contains("accuracy"));
   CHECK_THAT(ran.err, Catch::Contains("2/2 "));
   const std::string svg = text_of(scratch.path("kept/compare.svg"));
-  CHECK(count(svg, "<polyline") == 4);
+  CHECK(count(svg, "<polyline") == 6);
+  for (const char* axis : {">gradients<", ">bytes sent (log)<", ">virtual seconds<"})
+    CHECK(count(svg, axis) == 1);
+  CHECK(count(svg, ">job<") == 1);  // the title
   CHECK(count(svg, "relays &lt;&amp;&gt; chains") == 1);
   CHECK(json::parse(text_of(scratch.path("kept/compare.json")))["finished"] == 2);
   CHECK(records(scratch.path("kept")).size() == 2);

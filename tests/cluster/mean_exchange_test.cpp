@@ -79,9 +79,14 @@ class World {
     link(b, a, false);
   }
   void diverge(size_t k) { nodes_[k].diverged = true; }  // its ranks have no finite numbers
+  /// Its sum is that of ranks as far from all others; nobody else reaches a thousandth of it.
+  void lie(size_t k, double far) {
+    nodes_[k].lies_by = far;
+    reach_ = far / 1000;
+  }
   void give_x_alone(size_t k) { nodes_[k].x_alone = true; }  // its ranks have no other vector
-  void mute(size_t k) { nodes_[k].mute = true; }         // nobody hears that it has a mean
-  void deafen(size_t k) { nodes_[k].deaf = true; }       // it is there, and does nothing
+  void mute(size_t k) { nodes_[k].mute = true; }             // nobody hears that it has a mean
+  void deafen(size_t k) { nodes_[k].deaf = true; }           // it is there, and does nothing
 
   /// Until nothing is left to do, or `until_s`.
   void run(double until_s = 1e4) {
@@ -128,6 +133,7 @@ class World {
     MeanMember record;
     std::unique_ptr<MeanExchange> exchange;
     bool alive = true, known = true, deaf = false, mute = false, diverged = false, x_alone = false;
+    double lies_by = 0;
     double timer_at = std::numeric_limits<double>::infinity();
     std::optional<MeanEffects::Settled> settled;
   };
@@ -182,8 +188,9 @@ class World {
       const int ranks = sum.ranks_in.emplace_back(static_cast<int>(ranks_of(k, v)));
       double* x = sum.vectors.emplace_back(shape_.vectors[v].count, DType::f64).vec().as<double>();
       for (size_t i = 0; i < shape_.vectors[v].count; ++i)
-        x[i] = ranks * value_of(k, v, i);
+        x[i] = ranks * (value_of(k, v, i) + nodes_[k].lies_by);
     }
+    sum.reach = reach_;
     auto shared = std::make_shared<MeanSum>(std::move(sum));
     event(k, [number, shared](MeanExchange& e, double t, MeanEffects& out) {
       e.own(t, number, std::move(*shared), out);
@@ -219,7 +226,7 @@ class World {
   }
 
   MeanShape shape_;
-  double loss_;
+  double loss_, reach_ = std::numeric_limits<double>::infinity();
   Random random_;
   std::vector<Node> nodes_;
   std::multimap<double, std::function<void()>> queue_;
@@ -321,6 +328,24 @@ TEST_CASE("a node whose ranks have diverged is in no mean, and keeps nobody from
     REQUIRE(world.end_of(k).mean);
     CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(9, {1})));
   }
+}
+
+TEST_CASE(
+    "a node whose sum is of no ranks near those of others is in no mean, whatever its place") {
+  for (const size_t liar : {size_t{0}, size_t{1}, size_t{8}})  // the root, over others, a leaf
+    for (const double far : {1e6, 1e30}) {
+      World world(9, {{{"x", 2 * kMeanPieceElements, DType::f32}}});
+      world.lie(liar, far);
+      world.end();
+      world.run();
+      INFO("node " << liar << ", by " << far);
+      for (const size_t k : all_but(9, {liar})) {
+        REQUIRE(world.settled(k));
+        REQUIRE(world.end_of(k).mean);
+        CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(9, {liar})));
+        CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(liar)});
+      }
+    }
 }
 
 TEST_CASE("where all ranks have diverged there is no mean, and all nodes say so") {

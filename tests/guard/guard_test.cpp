@@ -42,6 +42,42 @@ TEST_CASE("what is within three times four usual steps and the own way is taken 
   CHECK(guard.at(1).used > 0);
 }
 
+TEST_CASE("a rank is apart that is far from all its neighbours, unless that is their doing") {
+  const auto judged = [](Guard& guard, int peer, double distance, double their_usual) {
+    guard.judge(peer, distance, guard.limits(peer),
+                {static_cast<float>(12 * their_usual), static_cast<float>(64 * their_usual)});
+  };
+  Guard of_two = stepped(1);
+  CHECK_FALSE(of_two.apart_by());
+  judged(of_two, 1, 1000, 1);
+  CHECK_FALSE(of_two.apart_by());  // the other neighbour is near
+  judged(of_two, 9, 500, 1);
+  REQUIRE(of_two.apart_by());
+  CHECK(*of_two.apart_by() == Approx(500));
+  judged(of_two, 9, 60, 1);  // far, but within the allowance
+  CHECK_FALSE(of_two.apart_by());
+  for (const int peer : {1, 9})
+    judged(of_two, peer, 1e6, 100);  // they step a hundred times as far: it is they who are off
+  CHECK_FALSE(of_two.apart_by());
+  judged(of_two, 9, 1e6, 0.01);
+  CHECK(of_two.apart_by());
+  of_two.meet(std::array{1});  // of one neighbour: the longer steps decide
+  CHECK_FALSE(of_two.apart_by());
+  judged(of_two, 1, 1e6, 1);
+  CHECK_FALSE(of_two.apart_by());
+  judged(of_two, 1, 1e6, 0.01);
+  CHECK(of_two.apart_by());
+  of_two.meet({});
+  CHECK_FALSE(of_two.apart_by());
+}
+
+TEST_CASE("a rank reaches a thousand times its way and its allowance, if it has stepped") {
+  CHECK(std::isinf(Guard().reach()));
+  CHECK(std::isinf(Guard(false).reach()));
+  CHECK(stepped(2, 40).reach() == Approx(1000 * (64 * 2 + 80)));
+  CHECK(std::isinf(stepped(0).reach()));
+}
+
 TEST_CASE("an exchange ends the way of its edge alone, and one that is not finite ends none") {
   Guard guard = stepped(1);
   guard.stepped(1);

@@ -1,8 +1,11 @@
 // Buffers, leases, fork and join.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -161,6 +164,25 @@ TEST_CASE("memory that is made for all to write has one size for ever and is eve
   CHECK(::ftruncate(made->fd(), 0) != 0);
   CHECK(::ftruncate(made->fd(), 16000) != 0);
   ::munmap(theirs, 8000);
+}
+
+TEST_CASE(
+    "memory that is taken as it is written is none before, and stays what it is when gathered") {
+  constexpr size_t kBytes = size_t{6} << 20;  // three huge pages
+  const auto made =
+      SharedMemory::make(kBytes, SharedMemory::Writers::all, SharedMemory::Pages::as_written);
+  REQUIRE(made != nullptr);
+  struct stat about {};
+  REQUIRE(::fstat(made->fd(), &about) == 0);
+  CHECK(about.st_blocks == 0);
+  auto* const bytes = static_cast<char*>(made->data());
+  std::memset(bytes, 7, kBytes - 4096);
+  CHECK_FALSE(made->is_filled());
+  std::memset(bytes, 7, kBytes);
+  CHECK(made->is_filled());
+  made->gather();
+  CHECK(made->is_filled());
+  CHECK(std::count(bytes, bytes + kBytes, 7) == kBytes);
 }
 
 TEST_CASE("a retired slot leaves its memory to those who map it and gets another") {

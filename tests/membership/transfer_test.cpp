@@ -58,10 +58,15 @@ class Exchange {
       : random_(seed, 1, Purpose::test), loss_(loss), sources_(std::move(sources)) {
     FetcherOptions options;
     options.shape = kShape;
+    options.complaint = [this](const std::vector<Buffer>& vectors) { return complaint(vectors); };
     for (size_t i = 0; i < sources_.size(); ++i)
       options.sources.push_back({std::to_string(i), static_cast<uint32_t>(i)});
     fetcher = std::make_unique<Fetcher>(options);
   }
+
+  std::function<std::string(const std::vector<Buffer>&)> complaint = [](const auto&) {
+    return std::string();
+  };
 
   bool run(double limit_s) {
     carry_out([&](FetcherEffects& out) { fetcher->start(now, out); });
@@ -229,6 +234,30 @@ TEST_CASE(
   CHECK(exchange.now < 3 + 6 + 12);  // three lapses, before any rate was known
   REQUIRE(exchange.lines.size() == 1u);
   CHECK(exchange.lines[0] == "state from 0: no piece in time");
+}
+
+TEST_CASE("a state that is not finite, or none of this run, is asked of another source") {
+  const SnapshotPtr sound = snapshot(2);
+  for (const uint64_t at : {uint64_t{0}, kShape.count - 1}) {
+    const auto unsound = std::const_pointer_cast<std::vector<Buffer>>(snapshot(1));
+    unsound->back().vec().as<float>()[at] = std::numeric_limits<float>::quiet_NaN();
+    Exchange exchange(4, {{unsound}, {sound}});
+    REQUIRE(exchange.run(60));
+    CHECK(equal(exchange.fetcher->take(), *sound));
+  }
+  Exchange exchange(4, {{snapshot(1)}, {sound}});
+  int judged = 0;
+  exchange.complaint = [&](const std::vector<Buffer>& vectors) {
+    ++judged;
+    return equal(vectors, *sound) ? "" : "it is none of this run";
+  };
+  REQUIRE(exchange.run(60));
+  CHECK(judged == 2);
+  CHECK(equal(exchange.fetcher->take(), *sound));
+  Exchange in_vain(4, {{snapshot(1)}});
+  in_vain.complaint = [](const auto&) { return "it is none of this run"; };
+  CHECK_FALSE(in_vain.run(600));
+  CHECK(in_vain.failed);
 }
 
 TEST_CASE("a source known to be gone is left at once") {

@@ -193,6 +193,26 @@ TEST_CASE("a safetensors file gives samples, every tenth for the test where none
   CHECK(number_of(data->train_inputs, 9 * 3) == 30);
 }
 
+TEST_CASE("rows without numbers are refused, however many a file announces") {
+  const Scratch scratch;
+  constexpr int64_t kMany = int64_t{1} << 47;
+  const std::vector<float> some(20);
+  const auto complaint = [&](std::vector<int64_t> inputs, std::vector<int64_t> targets) {
+    const std::string path = scratch.path("empty.safetensors");
+    REQUIRE(write_safetensors(path, {{"inputs", inputs, TensorType::f32, some.data()},
+                                     {"targets", targets, TensorType::f32, some.data()}}));
+    return refused(path);
+  };
+  CHECK_THAT(complaint({kMany, 0}, {kMany, 0}), Contains("accepted: no side of 0"));
+  CHECK_THAT(complaint({20, 1}, {kMany, 0}), Contains("accepted: as many of both"));
+  CHECK_THAT(complaint({kMany, 0}, {20}), Contains("accepted: no side of 0"));
+  CHECK_THAT(complaint({20, 1}, {20, 0}), Contains("accepted: as many of both"));
+  const std::string shape = "(140737488355328, 0)";
+  CHECK_THAT(refused(scratch.file("own.npz", npz({array<float>("x", "<f4", shape, {}),
+                                                  array<float>("y", "<f4", shape, {})}))),
+             Contains("accepted: no side of 0"));
+}
+
 TEST_CASE("a table gives features and a target, by name or the last one") {
   const Scratch scratch;
   std::string rows = "a,label,b\n";

@@ -1,7 +1,12 @@
 // What a console sees of nodes that train, and what it means that one leaves.
+#include <atomic>
 #include <cmath>
 #include <csignal>
+#include <future>
+#include <mutex>
+#include <thread>
 
+#include "actors/run/run_node.hpp"
 #include "app/system/ask_node.hpp"
 #include "models/files/model_file.hpp"
 #include "tests/app/tools.hpp"
@@ -48,6 +53,56 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   for (size_t k = 0; k < a.size(); ++k)
     squares += (a[k] - b[k]) * (a[k] - b[k]);
   return std::sqrt(squares);
+}
+
+/// A node of this process, which answers every console with one text.
+class Answering {
+ public:
+  Answering() {
+    NodeHooks hooks;
+    hooks.on_listening = [this](const std::string& at) { address_.set_value(at); };
+    hooks.render = [this](const NodeStatus&) {
+      const std::lock_guard lock(mutex_);
+      return text_;
+    };
+    hooks.run.interrupts = &interrupts_;
+    thread_ = std::thread([hooks = std::move(hooks)] {
+      Settings settings;
+      settings.objective.objective = "quadratic";
+      settings.ranks = 1;
+      settings.gradients = 0;
+      NodeSettings own;
+      own.name = "answering";
+      CHECK(run_node(settings, own, *make_objective(settings), hooks));
+    });
+  }
+  ~Answering() {
+    interrupts_ = 1;
+    thread_.join();
+  }
+
+  std::string address() { return address_.get_future().get(); }
+  void say(std::string text) {
+    const std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+  }
+
+ private:
+  std::promise<std::string> address_;
+  std::mutex mutex_;
+  std::string text_;
+  std::atomic<int> interrupts_{0};
+  std::thread thread_;
+};
+
+/// Where something stands in an object, of arrays the first element alone.
+void paths_in(const Json& value, const Json::json_pointer& at, std::vector<std::string>& paths) {
+  if (!at.empty()) paths.push_back(at.to_string());
+  if (value.is_object())
+    for (const auto& [name, part] : value.items())
+      paths_in(part, at / name, paths);
+  else if (value.is_array() && !value.empty())
+    paths_in(value[0], at / 0, paths);
 }
 
 Json departure_of(const Json& told, const std::string& node) {
@@ -154,6 +209,40 @@ TEST_CASE("a console follows the events until the node ends, and asks for the la
   CHECK(follower.end() == 0);
   CHECK_THAT(follower.child().out(), Catch::Contains("2 of 4 ranks go with b") &&
                                          Catch::Contains("the graph is complete of 2 ranks"));
+}
+
+TEST_CASE("a console ends in order, whatever a node's answer lacks or has in another type") {
+  const auto nodes = start_nodes(2, 1, kEndless);
+  wait_for_ranks(nodes, 2);
+  const Json whole = nodes[0]->wait_for([](const Json& s) { return exchanges_of(s, 0, 1) > 0; });
+  std::vector<std::string> paths;
+  paths_in(whole, Json::json_pointer(), paths);
+  REQUIRE(paths.size() > 100);
+  Answering node;
+  const std::string address = node.address();
+  const auto ends_in_order = [&](const Json& answer, const char* verb) {
+    node.say(answer.dump());
+    const Ran ran = run_grapevine("ctl " + address + " " + verb);
+    INFO(ran.err);
+    CHECK((ran.status == 0 || ran.status == 1));
+    if (ran.status == 1) CHECK(ran.err.find("the answer is not what was asked") != ran.err.npos);
+  };
+  for (size_t k = 0; k < paths.size(); ++k) {
+    const Json::json_pointer at(paths[k]);
+    INFO(paths[k]);
+    Json lacks = whole, other = whole;
+    Json& around = lacks[at.parent_pointer()];
+    if (around.is_array())
+      around = Json::array();
+    else
+      around.erase(at.back());
+    other[at] = other[at].is_array() ? Json::object() : Json::array();
+    for (const Json* answer : {&lacks, &other})
+      for (const char* verb : {"status", "metrics"})
+        ends_in_order(*answer, verb);
+  }
+  for (const char* verb : {"topology", "topology --json", "events", "events --json"})
+    ends_in_order({{"members", Json::array()}}, verb);
 }
 
 TEST_CASE("a Python script that speaks the schema is answered like any console") {

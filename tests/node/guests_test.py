@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -140,7 +141,7 @@ START = [1, 2, 3, 4, 5, 10, 20, 30]
 
 
 class Node:
-    def __init__(self, guests, *options, beside=None):
+    def __init__(self, guests, *options, beside=None, descriptors=None):
         self.folder = tempfile.mkdtemp(prefix="grapevine-guests-")
         self.door = os.path.join(self.folder, "door")
         self.home = beside.home if beside else self.folder  # of local sockets
@@ -149,6 +150,8 @@ class Node:
         self.process = subprocess.Popen(
             [PROGRAM, "node", "--guests", str(guests), "--door", self.door, "--json", *options],
             stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=self.folder,
+            preexec_fn=descriptors and (lambda: resource.setrlimit(
+                resource.RLIMIT_NOFILE, (descriptors, descriptors))),
             env={**os.environ, "XDG_RUNTIME_DIR": self.home})
         until("the door opens", lambda: self.ended() or self.opened())
         assert not self.ended(), self.said()
@@ -163,6 +166,11 @@ class Node:
         return subprocess.run([PROGRAM, "ctl", "a", verb], capture_output=True, text=True,
                               env={**os.environ, "XDG_RUNTIME_DIR": self.home}, timeout=PATIENCE_S,
                               check=True).stdout
+
+    def memory(self):
+        """Bytes that it has touched."""
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
 
     def opened(self):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -1115,23 +1123,104 @@ class Refusals(unittest.TestCase):
             self.assertFalse(node.ended(), node.said())
 
 
+class Divergence(unittest.TestCase):
+    """Of two scripts of a node one goes wrong: the other trains on, and the mean is its own."""
+
+    def two(self, node):
+        wrong, sound = node.script(), node.script()
+        wrong.begin(START)
+        sound.join()
+        for script in (wrong, sound) * 60:  # until the guards know usual steps
+            script.step(change=0.01, loss=1.0)
+        return wrong, sound
+
+    def finished(self, node, scripts):
+        """The mean that each gets, and the node's result."""
+        for script in scripts:
+            script.send(record(FINISH))
+        answers = [script.read() for script in scripts]
+        for answer in answers:
+            with mmap.mmap(answer.fd, 0, prot=mmap.PROT_READ) as memory:
+                answer.mean = list(array.array("f", memory[:4 * TRAINED]))
+        for script in scripts:
+            script.close()
+        return answers, node.result()
+
+    def test_a_rank_that_is_far_from_all_others_is_in_no_mean_and_ends_no_run(self):
+        for once in (True, False):
+            with self.subTest(once=once), Node(2, "--gradients", "0", "--sample-seconds", "0.05") as node:
+                wrong, sound = self.two(node)
+                wrong.fill([1e30] * TRAINED + START[TRAINED:])
+                wrong.step()
+                def told():
+                    sound.step(change=0.01, loss=1.0)
+                    wrong.step(change=None if once else 1e30, loss=1.0)
+                    return "it is in no mean until" in node.said()
+                until("the rank is told to be apart", told)
+                for _ in range(100):
+                    told()
+                self.assertLess(max(map(abs, sound.values()[:TRAINED])), 100)
+                answers, result = self.finished(node, (wrong, sound))
+                self.assertFalse(result["diverged"], node.said())
+                self.assertEqual(node.process.returncode, 0, node.said())
+                for answer in answers:
+                    self.assertEqual(answer.ranks, 1)
+                    self.assertLess(max(map(abs, answer.mean)), 100)
+
+    def test_losses_that_no_script_can_have_end_no_run(self):
+        with Node(2, "--gradients", "0", "--sample-seconds", "0.05") as node:
+            wrong, sound = self.two(node)
+            for loss in (1e308, 1e308, -1e308, float("inf"), NAN) * 20:
+                self.assertEqual(wrong.step(change=0.01, loss=loss).kind, FRONT)
+                self.assertEqual(sound.step(change=0.01, loss=1.0).kind, FRONT)
+            _, result = self.finished(node, (wrong, sound))
+            self.assertFalse(result["diverged"], node.said())
+            self.assertEqual(node.process.returncode, 0, node.said())
+
+
 class Door(unittest.TestCase):
     def test_sixty_four_scripts_are_served_and_one_more_when_one_has_gone(self):
         with Node(1) as node:
             founder = node.script()
-            founder.begin(START)
+            founder.join()  # and does not fill its front yet: the others wait for that
+            def waits():
+                script = node.script()
+                script.send(record(JOIN, count=len(LAYOUT)) + LAYOUT.encode())
+                self.assertEqual(script.read(waits=(WAIT,)).kind, WAIT)
+                return script
             others = [node.script() for _ in range(63)]
+            for script in others:
+                script.send(record(JOIN, count=len(LAYOUT)) + LAYOUT.encode())
+            for script in others:
+                self.assertEqual(script.read(waits=(WAIT,)).kind, WAIT)
             with self.assertRaisesRegex(Refused, "64 scripts are connected already"):
                 node.script().read()
-            self.assertEqual(founder.step(change=1).number, 1)
             others[5].close()
             def served():
-                script = node.script()
                 try:
-                    return script.ask(MEAN)
+                    return waits()
                 except (Refused, ConnectionError) as why:
-                    return "the first question is a join" in str(why)
+                    return None
             until("there is room again", served)
+            founder.fill(START)
+            self.assertEqual(founder.ask(STEP, number=0).number, 0)
+            self.assertEqual(founder.step(change=1).number, 1)
+
+    def test_who_says_nothing_is_let_go_of_and_scripts_leave_descriptors_for_the_operator(self):
+        with Node(1, "--node-name", "a", descriptors=64) as node:
+            founder = node.script()
+            founder.begin(START)
+            until("the run has begun", lambda: "epoch " in node.said())
+            silent = [node.script() for _ in range(40)]
+            self.assertEqual(node.status()["node"], "a")
+            said = set()
+            for script in silent:
+                with self.assertRaises((Refused, ConnectionError)) as why:
+                    script.read()
+                said.add(str(why.exception))
+            self.assertIn("no join in 5 s", said)
+            self.assertIn("8 scripts are served, no more with 64 descriptors (ulimit -n)", said)
+            self.assertEqual(founder.step(change=1).number, 1)
 
     def test_another_user_is_refused_although_the_file_would_let_it_in(self):
         if os.geteuid() != 0:
@@ -1147,6 +1236,26 @@ class Door(unittest.TestCase):
             done = subprocess.run([sys.executable, "-c", program, node.door], text=True,
                                   capture_output=True, timeout=PATIENCE_S)
             self.assertEqual(done.stdout, "this node is another user's\n", done.stderr)
+
+    def test_memory_that_a_script_only_announces_is_not_touched_and_must_be_there(self):
+        with Node(1) as node:
+            with open("/proc/meminfo") as file:
+                left = int(re.search(r"MemAvailable: +(\d+)", file.read())[1]) << 10
+            before = node.memory()
+            for numbers, answer in ((min(left // 4, 1 << 34), "bytes of memory, of which"),
+                                    (1 << 27, "pages were never written")):
+                script = node.script()
+                text = "\ntrained w %d\n" % numbers
+                with self.assertRaisesRegex(Refused, answer):
+                    script.send(record(JOIN, count=len(text)) + text.encode())
+                    script.read()
+                    self.assertLess(node.memory() - before, 1 << 28)
+                    script.ask(STEP, number=0)
+                self.assertLess(node.memory() - before, 1 << 28)
+            script = joins(node, resumed=False, refusals=("a layout of",))
+            script.fill(START)
+            self.assertEqual(script.ask(STEP, number=0).number, 0)
+            self.assertEqual(script.step(change=1).number, 1)
 
     def test_half_a_record_has_five_seconds_and_then_its_seat_is_free(self):
         with Node(1) as node:

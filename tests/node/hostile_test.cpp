@@ -173,6 +173,53 @@ TEST_CASE("a member that writes NaN into what it has sent moves nobody to it") {
   run.end_well();
 }
 
+TEST_CASE("a sum of 1e30 that a member says of its ranks is in nobody's mean") {
+  const Scratch scratch;
+  for (const std::string lie : {"1e30", "-1e12"}) {
+    INFO(lie);
+    Three run("meanliar", {"LIE_SUM=" + lie}, {"--dim=64", "--topology=complete", "--rate=5"});
+    for (Process* honest : {&run.a, &run.b})
+      honest->wait_for([](const Json& s) {
+        return Three::is_seen(s) && s["graph_ranks"] == 3 && sum_of(s["gradients"]) > 100;
+      });
+    for (Process* honest : {&run.a, &run.b}) {
+      const std::string file = scratch.path(honest == &run.a ? "a" : "b");
+      const Ran taken = run_grapevine("ctl " + honest->address() + " snapshot " + file);
+      INFO(taken.err);
+      REQUIRE(taken.status == 0);
+      for (const double number : numbers_of(file))
+        REQUIRE(std::abs(number) < 1e6);
+    }
+    run.end_well();
+  }
+}
+
+TEST_CASE("a newcomer takes no state that a member of this run cannot have, and trains") {
+  for (const std::string lie : {"nan", "huge", "gradients"}) {
+    INFO(lie);
+    const std::vector<std::string> words = {"node",        "--objective=quadratic", "--dim=64",
+                                            "--ranks=1",   "--gradients=0",         "--until=600",
+                                            "--threads=1", "--patience=3"};
+    const auto of = [&](const std::string& name, const std::string& join) {
+      std::vector<std::string> own = words;
+      own.push_back("--node-name=" + name);
+      if (!join.empty()) own.push_back("--join=" + join);
+      return own;
+    };
+    Process liar(of("c", ""), {"LIE=" + lie, "GRAD=9007199254740992"}, "bin/hostile_liar");
+    liar.wait_for([](const Json& s) { return sum_of(s["gradients"]) > 0; });
+    Process newcomer(of("a", liar.address()));
+    newcomer.wait_for([](const Json& s) { return sum_of(s["gradients"]) > 1000; });
+    const Json later = newcomer.wait_for([](const Json& s) { return s["loss"].is_number(); });
+    CHECK(state_of(later, "c") == "alive");
+    CHECK(later["loss"].get<double>() < 1e6);
+    newcomer.signal(SIGTERM);
+    const int status = newcomer.end();
+    INFO(newcomer.err());
+    CHECK(status == 0);
+  }
+}
+
 TEST_CASE("a graph that is a device, as a member asks for it, is no graph, and all train on") {
   for (const std::string spec : {"/dev/zero", "edges:/dev/zero"}) {
     INFO(spec);

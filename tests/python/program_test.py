@@ -96,6 +96,8 @@ class Program(unittest.TestCase):
         axes = self.compare().plot()
         self.assertEqual(len(axes.get_lines()), 4)
         self.assertGreater(len(axes.get_lines()[0].get_xdata()), 3)
+        groups = self.compare(noise=[0, 0.1]).plot()  # of one label, told apart by an option
+        self.assertEqual(len(groups.get_lines()), 8)
 
     def test_a_node_tells_its_status(self):
         with tempfile.TemporaryDirectory() as folder:

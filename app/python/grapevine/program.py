@@ -119,7 +119,7 @@ def compare(
         for cell in values["cells"]:
             points = _curve(os.path.join(values["results"], cell["file"]), values["measure"])
             if points:
-                curves["%s, seed %d" % (cell["label"], cell["seed"])] = points
+                curves["%s, seed %d" % (cell["group"], cell["seed"])] = points
     return Result(values, values["cells"], curves, ("virtual seconds", values["measure"]))
 
 
