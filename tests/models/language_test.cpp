@@ -186,7 +186,7 @@ TEST_CASE("A transformer learns a text without chance, with a context of its own
   const test::Scratch scratch;
   const auto objective = made(spec_of(scratch, "gpt:2x2x32,ctx=12"));
   Flat x = start(*objective), g(x.size());
-  CHECK(objective->evaluate(0, -1, view(x)).loss == Approx(std::log(11.0)).margin(0.1));
+  CHECK(objective->evaluate(0, -1, view(x)).loss == Approx(std::log(11.0)).margin(0.2));
   for (uint64_t step = 0; step < 300; ++step) {
     objective->gradient(0, static_cast<int>(step % 3), step / 3, view(x), view(g));
     for (size_t k = 0; k < x.size(); ++k)
