@@ -28,6 +28,7 @@ Result<int> carry_out(Invocation invocation) {
     case kCtl: return control(invocation.options);
     case kKeygen: return make_key(invocation.options);
     case kDoctor: return doctor(invocation.options);
+    case kCost: return show_cost(invocation.options);
     case kTopology: break;
   }
   return show_topology(invocation.options);

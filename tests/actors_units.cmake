@@ -12,6 +12,7 @@ grapevine_test(actors_units
     transport/simulated_transport_test.cpp transport/link_transport_test.cpp
     transport/arrivals_test.cpp settings/plan_test.cpp
     settings/learning_rate_test.cpp run/stall_watch_test.cpp settings/histogram_test.cpp
+    settings/cost_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 

@@ -5,7 +5,7 @@ grapevine_test(app
     app/config_test.cpp app/data_test.cpp app/doctor_test.cpp app/event_file_test.cpp app/methods_test.cpp app/own_data_test.cpp
     app/plan_test.cpp app/refusals_test.cpp
     app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
-    app/train_test.cpp
+    app/train_test.cpp app/cost_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
 add_library(old_file_system MODULE app/shims/old_file_system.c)  # preloaded into the program
 target_link_libraries(old_file_system PRIVATE ${CMAKE_DL_LIBS})

@@ -5,7 +5,7 @@ grapevine_test(node
     node/console_test.cpp node/runs_test.cpp node/faults_test.cpp node/links_test.cpp
     node/memory_test.cpp node/means_test.cpp node/names_test.cpp node/machines_test.cpp
     node/measures_test.cpp node/metrics_test.cpp node/malicious_test.cpp node/divergence_test.cpp
-    node/told_test.cpp node/hostile_test.cpp
+    node/told_test.cpp node/ends_test.cpp node/hostile_test.cpp
     messages/malicious_member.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON GrapevineDep::HTTPLIB)
 add_dependencies(node_test grapevine)

@@ -246,10 +246,18 @@ void Cluster::need_links(const std::vector<std::string>& nodes) {
     handle([&](Membership& m, double now, MembershipEffects& out) { m.need_link(now, node, out); });
 }
 
+bool Cluster::somebody_else() const {
+  const MemberTable& table = membership_->table();
+  for (uint32_t k = 1; k < table.size(); ++k)
+    if (table.live(k)) return true;
+  return false;
+}
+
 void Cluster::conclude() {
   if (!deps_.done) return;
   for (auto& promise : std::exchange(wanted_, {}))
     promise.deliver(MeanSettled{});
+  ending_.stopped = ending_.drained && !somebody_else();
   ending_.departures = departures_.kept();
   ending_.lost.assign(lost_.begin(), lost_.end());
   std::exchange(deps_.done, {})(std::move(ending_));
@@ -386,7 +394,7 @@ void Cluster::on_heard(Heard& heard) {
 
 /// Tells the node what all others have done. Of a member that has told nothing yet it says so.
 void Cluster::tell_work() {
-  if (!membership_) return;
+  if (!membership_ || !may_pool(*deps_.settings)) return;
   const MemberTable& table = membership_->table();
   const auto& told = membership_->work();
   auto others = std::make_shared<std::vector<MemberWork>>();

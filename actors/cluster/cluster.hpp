@@ -35,6 +35,7 @@ struct ClusterEnding {
   std::vector<std::string> lost;     // nodes that answer no more: dead, still, or cut off
   std::vector<Departure> departures;
   bool drained = false;  // somebody asked this node alone to leave
+  bool stopped = false;  // and nobody is left who goes on with the run
   double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
 };
 
@@ -91,7 +92,8 @@ class Cluster final : public ClusterActor::base {
   void on_ranks(RunEnded&);
   void on_ranks(RankLost);
   int neighbour_of(int rank) const;
-  bool alone() const;  // no link stands
+  bool alone() const;          // no link stands
+  bool somebody_else() const;  // lives; REQUIRES: it has begun
   void name_taken();
   void on_transfers(StateCame&);
   void on_transfers(HasMean);

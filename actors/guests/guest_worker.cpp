@@ -8,6 +8,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/settings/rank_ledger.hpp"
 #include "actors/settings/settings.hpp"
 
 namespace grapevine {
@@ -87,8 +88,12 @@ void GuestWorker::seated(Seated& now) {
   computed();
   seat_ = std::move(now.seat);
   waits_for_work_ = asked_ = false;
-  if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
-    busy_since_s_ = deps_.clock.now();  // with what another worker has told it
+  const double at = deps_.clock.now();
+  if (seat_ == nullptr && !over()) deps_.ledger->stand(Lost::script, at, at);
+  if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script) {
+    busy_since_s_ = at;  // with what another worker has told it
+    deps_.ledger->compute(at);
+  }
   ask();
 }
 
@@ -101,12 +106,14 @@ void GuestWorker::computed() {
 
 void GuestWorker::ask() {
   const bool turn = seat_ != nullptr && seat_->turn == GuestSeat::Turn::rank;
+  if (turn && paused_) deps_.ledger->stand(Lost::pause, deps_.clock.now(), paused_at_s_);
   if (!turn || !started_ || paused_ || asked_) return;
   computed();
   if (seat_->steps && over()) return answer();
   asked_ = true;
   if (seat_->steps) {
     const uint64_t held = deps_.pool ? seat_->optimizer_steps : 1;
+    deps_.ledger->computed(deps_.clock.now(), held);
     if (deps_.pool) {
       deps_.pool->took(held);
       deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
@@ -141,6 +148,7 @@ void GuestWorker::go_on() {
   const double now = deps_.clock.now();
   waits_for_work_ = deps_.pool && !over() && deps_.pool->is_enough(now);
   if (!waits_for_work_) return answer();
+  deps_.ledger->wait(now);
   scheduled_send(caf::actor_cast<GuestWorkerActor>(this), deps_.clock.instant(now + kLookAgain_s),
                  Tick{});
 }
@@ -148,6 +156,7 @@ void GuestWorker::go_on() {
 void GuestWorker::answer() {
   asked_ = false;
   busy_since_s_ = deps_.clock.now();
+  over() ? deps_.ledger->wait(busy_since_s_) : deps_.ledger->compute(busy_since_s_);
   seat_->turn = GuestSeat::Turn::script;
   seat_->answer({gradients_, exchanges_, over()});
 }
@@ -155,6 +164,7 @@ void GuestWorker::answer() {
 void GuestWorker::finish() {
   if (finished_s_ < kNever) return;
   finished_s_ = deps_.clock.now();
+  deps_.ledger->wait(finished_s_);
   const uint64_t done = std::max(gradients_, deps_.resumed_at);
   if (share_ > done) table_->leave_steps(share_ - done);
   send(deps_.node, Finished{deps_.rank, rests_});
@@ -182,9 +192,14 @@ WorkerReport GuestWorker::report() const {
 
 void GuestWorker::obey(Order order) {
   switch (order) {
-    case Order::pause: paused_ = true; return;
+    case Order::pause:
+      paused_ = true;
+      paused_at_s_ = deps_.clock.now();
+      if (asked_) deps_.ledger->stand(Lost::pause, paused_at_s_, paused_at_s_);
+      return;
     case Order::resume:
       paused_ = false;
+      deps_.ledger->back(deps_.clock.now());
       if (held_.seat) on_parameters(held_);
       held_ = {};
       rest();
@@ -224,6 +239,7 @@ void GuestWorker::on_exit() {
            .pool = {},
            .compute = {},
            .counters = {},
+           .ledger = {},
            .state = {},
            .node = {}};
   table_.reset();

@@ -97,6 +97,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   bool step_open_ = false, resting_ = false;  // a step, a round without one: not answered yet
   Parameters held_;                           // arrived while paused
   double finished_s_ = kNever;                // when its share was done: it is not idle after that
+  double paused_at_s_ = 0;
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;
   uint64_t spells_ = 0;  // that busy_s_ consists of
 };

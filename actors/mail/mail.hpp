@@ -34,6 +34,9 @@ struct Parameters {
   // it.
   std::shared_ptr<GuestSeat> seat;
   uint64_t exchanges = 0;
+  // For the account of the rank's time: how long the rule's own pass over the last gradient took,
+  // and when the state was last at work for a checkpoint.
+  double own_s = 0, saved_from_s = 0, saved_until_s = 0;
 };  // of the rank; gradients it has taken so far
 struct Computed {
   uint64_t index = 0;

@@ -56,6 +56,7 @@ struct NodeReport {
   DurationCounts round_trips;                        // of offers, likewise
   std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
   double learning_rate = 0;                          // of the newest gradient; NaN: not known
+  std::vector<RankCost> costs;                       // of the time of the ranks, so far
 };                                                   // answers Report
 /// The work that the members of the run have reported (actors/rank/work_pool.hpp).
 struct WorkHeard {

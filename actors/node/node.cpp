@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-constexpr double kBetweenReports_s = 1;                                      // at least
-constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2, kTellWork = 3;  // ticks
+constexpr double kPulse_s = 0.25, kStoodStill_s = 1;  // between two looks; later than that
+constexpr double kBetweenReports_s = 1;               // at least
+constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2, kTellWork = 3, kPulse = 4;  // ticks
 
 constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 
@@ -61,6 +62,7 @@ WorkerActor Node::spawn_worker(int rank) {
                           .gradient_s = deps_.gradient_s,
                           .compute = deps_.compute,
                           .counters = deps_.counters,
+                          .ledger = {deps_.ledgers, &(*deps_.ledgers)[place]},
                           .state = state_of(rank),
                           .node = caf::actor_cast<NodeActor>(this)};
   WorkerActor worker = deps_.make_worker(system(), std::move(deps)).actor;
@@ -92,16 +94,18 @@ void Node::found(const Begin& given) {
     actors.alive = true;
     actors.retired = false;
     RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
+    if (state) lose(rank, Lost::join);
     send(state_of(rank),
          Attach{rank, std::move(state), actors.communicator, actors.worker, std::move(record)});
   }
   deps_.records.clear();  // only their first life goes on from them
   tell_manager();
-  for (const Rank& actors : ranks_)
-    if (actors.worker) send(actors.worker, Start{});
+  for (size_t place = 0; place < ranks_.size(); ++place)
+    start(first_rank_ + static_cast<int>(place));
   const Settings& s = *deps_.settings;
   if (deps_.on_report) tell_report();
   if (deps_.pool && s.local_ranks > 0 && !std::exchange(tells_work_, true)) tell_work();
+  if (s.clock == Clock::wall && pulse_at_s_ == 0) look_at_clock();
   if (s.clock != Clock::wall || s.alarm_s <= 0) return;
   const Method& method = method_named(s.method);
   watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
@@ -122,6 +126,17 @@ void Node::measure() {
     scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(now + watch_->period_s()),
                    Tick{kMeasure});
   });
+}
+
+// A process that somebody has stopped, or a machine that slept, finds that its timer is late.
+void Node::look_at_clock() {
+  if (finishing_) return;
+  const double now = deps_.clock.now();
+  if (pulse_at_s_ > 0 && now > pulse_at_s_ + kStoodStill_s)
+    for (RankLedger& ledger : *deps_.ledgers)
+      ledger.stood_still(pulse_at_s_, now);
+  pulse_at_s_ = now + kPulse_s;
+  scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(pulse_at_s_), Tick{kPulse});
 }
 
 void Node::tell_report() {
@@ -225,6 +240,7 @@ void Node::report(std::function<void(NodeReport&)> then) {
     all->edge_round_trips = deps_.counters->edge_round_trips.counts();
     for (const EdgeDurations& edge : all->edge_round_trips)
       all->round_trips += edge.counts;
+    all->costs = costs_of(*deps_.ledgers, deps_.clock.now());
     all->learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, then] { then(*all); });
   });
@@ -234,6 +250,8 @@ void Node::finish() {
   if (finishing_) return;
   finishing_ = true;
   outcome_.seconds = deps_.clock.now();
+  for (RankLedger& ledger : *deps_.ledgers)
+    ledger.end(outcome_.seconds);
   outcome_.gradients = deps_.counters->gradients.load();
   outcome_.exchanges = deps_.counters->applied_ends.load() / 2;
   outcome_.frames = deps_.counters->frames.load();
@@ -307,6 +325,7 @@ void Node::collect() {
       std::sort(outcome_.parameters.begin(), outcome_.parameters.end(), by_rank);
       std::sort(outcome_.workers.begin(), outcome_.workers.end(), by_rank);
       std::sort(outcome_.communicators.begin(), outcome_.communicators.end(), by_rank);
+      outcome_.costs = costs_of(*deps_.ledgers, deps_.clock.now());
       deps_.done(std::move(outcome_));
     });
   }
@@ -357,6 +376,7 @@ Node::behavior_type Node::make_behavior() {
       [this](Tick tick) {
         if (tick.id == kMeasure) return measure();
         if (tick.id == kTellWork) return tell_work();
+        if (tick.id == kPulse) return look_at_clock();
         tick.id == kTellReport ? tell_report() : await_quiet();
       },
       [this](Finish) { finish(); },
@@ -399,10 +419,24 @@ void Node::dismiss(int rank) {
   send_exit(actors_of(rank).communicator, caf::exit_reason::kill);
 }
 
+void Node::start(int rank) {
+  const WorkerActor& worker = actors_of(rank).worker;
+  if (!worker) return;
+  const Method& method = method_named(deps_.settings->method);
+  const bool waits = method.pattern != Pattern::pairwise && method.waits;
+  (*deps_.ledgers)[static_cast<size_t>(rank - first_rank_)].begin(rank, waits);
+  send(worker, Start{});
+}
+
+void Node::lose(int rank, Lost what) {
+  (*deps_.ledgers)[static_cast<size_t>(rank - first_rank_)].lose(what, deps_.clock.now());
+}
+
 void Node::kill(int rank) {
   Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
   actors.alive = false;
+  lose(rank, Lost::kill);
   dismiss(rank);
   send(state_of(rank), Detach{rank});
   tell_manager();
@@ -431,8 +465,7 @@ void Node::revive(int rank, const RankStatePtr& copied) {
   tell_manager();
   // It computes once its epoch is on the way.
   request(deps_.membership, caf::infinite, RankReady{rank}).then([this, rank] {
-    const Rank& back = actors_of(rank);
-    if (back.alive && back.worker) send(back.worker, Start{});
+    if (actors_of(rank).alive) start(rank);
   });
   say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
 }
@@ -448,10 +481,11 @@ void Node::worker_lost(int rank, const caf::error& reason) {
   }
   say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
       "); another takes over");
+  lose(rank, Lost::failure);
   actors.worker = spawn_worker(rank);
   send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker, {}});
   tell_manager();
-  send(actors.worker, Start{});
+  start(rank);
 }
 
 // The ranks here go on under other numbers, each with the state that it has: other nodes have

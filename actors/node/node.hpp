@@ -16,6 +16,7 @@
 #include "actors/node/observer.hpp"
 #include "actors/node/stall_watch.hpp"
 #include "actors/rank/worker.hpp"
+#include "actors/settings/rank_ledger.hpp"
 #include "actors/settings/run_hooks.hpp"
 #include "actors/settings/samples.hpp"
 #include "actors/settings/settings.hpp"
@@ -34,7 +35,8 @@ struct NodeDependencies {
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
-  std::vector<StateActor> states;  // rank r is served by states[r mod size]
+  std::shared_ptr<Ledgers> ledgers;  // by place
+  std::vector<StateActor> states;    // rank r is served by states[r mod size]
   TopologyManagerActor manager;
   MembershipActor membership;
   MakeWorker make_worker;
@@ -76,6 +78,8 @@ class Node final : public NodeActor::base {
   void silence(int rank);
   void dismiss(int rank);
   Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
+  void start(int rank);
+  void lose(int rank, Lost);
   void tell_manager();
   void tell_work();
   void hear(const WorkHeard&);
@@ -89,6 +93,7 @@ class Node final : public NodeActor::base {
   void await_quiet();
   void report(std::function<void(NodeReport&)> then);
   void measure();
+  void look_at_clock();
   void tell_report();
   void collect();
   void say(const std::string& line) const;
@@ -105,7 +110,8 @@ class Node final : public NodeActor::base {
   std::optional<StallWatch> watch_;  // on the wall clock
   Counts carried_;                   // of ranks here that have had other numbers
   int polls_ = 0;
-  uint64_t applied_ = 0;  // exchanges, when it asked last
+  uint64_t applied_ = 0;   // exchanges, when it asked last
+  double pulse_at_s_ = 0;  // when it is to look at the clock next; 0: it has not begun
   Outcome outcome_;
 };
 

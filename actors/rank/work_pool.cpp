@@ -5,9 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "actors/settings/settings.hpp"
 #include "kernels/base/check.hpp"
-#include "models/guest.hpp"
 
 namespace grapevine {
 
@@ -24,13 +22,6 @@ constexpr uint64_t kTellsAPace = 2;  // the first news come before there is one
 WorkPool::WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest)
     : wanted_(gradients), ranks_(ranks_here), fastest_(fastest), before_(before) {
   GV_CHECK(ranks_here > 0);
-}
-
-bool may_pool(const Settings& s) {
-  if (pools(s)) return true;
-  Settings counted = s;
-  counted.gradients = static_cast<uint64_t>(ranks_here(s));
-  return s.objective.objective == kGuestObjective && pools(counted);
 }
 
 void WorkPool::had_taken(uint64_t more) {

@@ -37,11 +37,6 @@
 
 namespace grapevine {
 
-struct Settings;
-
-/// Whether the ranks take their gradients from one pool, or will once a script sets their number.
-bool may_pool(const Settings&);
-
 class WorkPool {
  public:
   static constexpr double kFastest = 10;

@@ -7,6 +7,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/settings/rank_ledger.hpp"
 #include "actors/settings/settings.hpp"
 #include "kernels/base/random.hpp"
 
@@ -34,7 +35,7 @@ class Worker final : public WorkerActor::base {
   void on_computed(Computed&);
   void start_gradient(Lease x);
   void wind_up();
-  double learning_rate(uint64_t index) const;
+  double learning_rate(uint64_t index);
   void look_again();
 
   WorkerDependencies deps_;
@@ -45,6 +46,7 @@ class Worker final : public WorkerActor::base {
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
+  double paused_at_s_ = 0;
   double loss_ = std::numeric_limits<double>::quiet_NaN();  // the last one
   Parameters held_;                                         // arrived while paused
   Computed held_answer_;
@@ -66,10 +68,14 @@ bool Worker::ended(uint64_t gradients) const {
 }
 
 // How far the run is: by its work, by this rank's share of it, or by its time.
-double Worker::learning_rate(uint64_t index) const {
+double Worker::learning_rate(uint64_t index) {
   const LearningRate& lr = deps_.settings->lr;
   const double now = deps_.clock.now(), until = deps_.settings->until_s;
-  if (deps_.pool) return lr.at(deps_.pool->progress(now));
+  if (deps_.pool) {
+    const double done = deps_.pool->progress(now);
+    deps_.counters->progress.store(done, std::memory_order_relaxed);
+    return lr.at(done);
+  }
   if (deps_.horizon > 0)
     return lr.at(static_cast<double>(index) / static_cast<double>(deps_.horizon));
   return until > 0 ? lr.at(std::min(1.0, now / until)) : lr.peak;
@@ -77,6 +83,7 @@ double Worker::learning_rate(uint64_t index) const {
 
 // All are taken, for all that is known: it looks again soon, for others may have taken fewer.
 void Worker::look_again() {
+  deps_.ledger->wait(deps_.clock.now());
   if (poisson() || looks_again_) return;  // its timer rings anyway
   looks_again_ = true;
   const double wait_s = deps_.settings->clock == Clock::simulated
@@ -97,6 +104,7 @@ void Worker::start_gradient(Lease x) {
   const double now = deps_.clock.now();
   computing_ = true;
   busy_since_s_ = now;
+  deps_.ledger->compute(now);
   GradientJob job;
   job.rank = deps_.rank % deps_.settings->ranks;  // a newcomer shares another rank's data
   job.index = gradients_;
@@ -109,11 +117,13 @@ void Worker::start_gradient(Lease x) {
 
 void Worker::on_parameters(Parameters& p) {
   if (paused_) return void(held_ = std::move(p));
+  deps_.ledger->applied(deps_.clock.now(), p.own_s, p.saved_from_s, p.saved_until_s);
   has_begun_ = true;
   if (!computing_) gradients_ = p.gradients;
   if (ended(gradients_)) {
     if (finished_s_ == kNever) send(deps_.node, Finished{deps_.rank});
     finished_s_ = std::min(finished_s_, deps_.clock.now());
+    deps_.ledger->wait(deps_.clock.now());
     return;
   }
   if (draining_ || computing_ || !p.x) return;
@@ -124,9 +134,14 @@ void Worker::on_parameters(Parameters& p) {
 }
 
 void Worker::on_computed(Computed& c) {
-  if (paused_) return void(held_answer_ = std::move(c));
+  const double now = deps_.clock.now();
+  if (paused_) {  // what it computed meanwhile was not lost
+    deps_.ledger->stand(Lost::pause, now, paused_at_s_);
+    held_answer_ = std::move(c);
+    return;
+  }
   computing_ = false;
-  busy_s_ += deps_.clock.now() - busy_since_s_;
+  busy_s_ += now - busy_since_s_;
   if (!std::isfinite(c.loss)) {
     send(deps_.node, Diverged{deps_.rank, c.index, c.loss});
     return;
@@ -136,25 +151,29 @@ void Worker::on_computed(Computed& c) {
     return;
   }
   if (draining_) return;
-  if (deps_.pool) {
-    deps_.pool->took();
-    deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
-                                   std::memory_order_relaxed);
-  }
+  deps_.ledger->computed(now);
+  if (deps_.pool) deps_.pool->took();
   const double lr = learning_rate(c.index);
   loss_ = c.loss;
   count_gradient(*deps_.counters, c.loss, lr);
   gradients_ = c.index + 1;
   const bool is_last = ended(gradients_);
   send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || is_last, is_last});
-  if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
+  if (!poisson()) return;
+  deps_.ledger->wait(now);
+  if (backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
 }
 
 void Worker::obey(Order order) {
   switch (order) {
-    case Order::pause: paused_ = true; return;
+    case Order::pause:
+      paused_ = true;
+      paused_at_s_ = deps_.clock.now();
+      if (!computing_) deps_.ledger->stand(Lost::pause, paused_at_s_, paused_at_s_);
+      return;
     case Order::resume:
       paused_ = false;
+      deps_.ledger->back(deps_.clock.now());
       if (held_answer_.g || held_answer_.no_memory) on_computed(held_answer_);
       held_answer_ = {};
       if (held_.x) on_parameters(held_);
@@ -210,6 +229,7 @@ void Worker::on_exit() {
            .pool = {},
            .compute = {},
            .counters = {},
+           .ledger = {},
            .state = {},
            .node = {}};
   held_ = {};

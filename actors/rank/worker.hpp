@@ -21,6 +21,7 @@
 namespace grapevine {
 
 struct Counters;  // actors/settings/counters.hpp
+class RankLedger;  // actors/settings/rank_ledger.hpp
 class WorkPool;   // actors/rank/work_pool.hpp
 
 struct WorkerDependencies {
@@ -34,6 +35,7 @@ struct WorkerDependencies {
   double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
+  std::shared_ptr<RankLedger> ledger;  // of its time
   StateActor state;
   NodeActor node;
 };

@@ -297,6 +297,12 @@ int vectors_together(const Settings& s, const Objective& objective) {
   }
 }
 
+FaultsActor spawn_faults(caf::actor_system& system, FaultsDependencies deps) {
+  const FaultsActor faults = system.spawn<Faults>(std::move(deps));
+  caf::anon_send(faults, Start{});
+  return faults;
+}
+
 std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
   if (!may_pool(s)) return nullptr;
   return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
@@ -318,6 +324,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
   const std::shared_ptr<WorkPool> pool = pool_of(s, counters->gradients);
+  const auto ledgers = std::make_shared<Ledgers>(static_cast<size_t>(ranks_here(s)));
   const auto compute = compute_for(system, clock, s, objective, site, hooks.device);
 
   const size_t groups =
@@ -345,6 +352,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .transport = site.transport,
       .compute = compute,
       .counters = counters,
+      .ledgers = ledgers,
       .states = states,
       .manager = manager,
       .membership = site.membership,
@@ -355,9 +363,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .sink = hooks.sink,
       .on_report = wall ? hooks.on_report : OnReport(),
       .done = std::move(done)});
-  auto faults =
-      system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, site.membership});
-  caf::anon_send(faults, Start{});
+  const FaultsActor faults = spawn_faults(system, {clock, s.plan, s.ranks, node, site.membership});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
   const CheckpointerActor checkpointer =
       spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints, hooks.sink);
@@ -370,6 +376,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
           .states = states,
           .compute = compute,
           .counters = counters,
+          .ledgers = ledgers,
           .pool = pool,
           .clock = clock,
           .event_log_hash = std::move(site.event_log_hash)};
@@ -381,6 +388,14 @@ void save_last(caf::actor_system& system, const SpawnedRun& run) {
   const caf::scoped_actor self{system};
   self->request(run.checkpointer, kAtMost, SaveNow{})
       .receive([](const std::string&) {}, [](const caf::error&) {});
+}
+
+std::vector<RankCost> settled(Ledgers& ledgers, const RunClock& clock,
+                              const std::function<void()>& settle) {
+  for (RankLedger& ledger : ledgers)
+    ledger.save(clock.now());
+  if (settle) settle();
+  return costs_of(ledgers, clock.now());
 }
 
 std::string held_back(const Settings& s, const Outcome& outcome) {
@@ -465,10 +480,13 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     caf::anon_send(run.membership, ShareDone{});
   }
   const auto counters = run.counters;
+  const auto ledgers = run.ledgers;
+  const RunClock clock = run.clock;
   run.stop();
-  if (settle) settle();
+  const auto costs = settled(*ledgers, clock, settle);
   RunResult result;
   if (outcome) result.outcome = std::move(*outcome);
+  result.outcome.costs = costs;
   if (alarm) result.outcome.fail(*alarm);
   if (!thrown.any()) judge_end(settings, *objective, *counters, sink, result.outcome);
   return result;

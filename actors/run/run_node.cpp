@@ -522,13 +522,16 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   take_mean(end, *objective, s.ranks, result);
   if (hooks.guests)
     hooks.guests->end(result.mean, result.statistics, result.ranks, reached.is_left);
+  const auto ledgers = node.run->ledgers;
   node.stop();
-  if (hooks.run.checkpoints.settle) hooks.run.checkpoints.settle();
+  result.outcome.costs = settled(*ledgers, clock, hooks.run.checkpoints.settle);
+  if (end.drained) charge_drain(result.outcome.costs);
   if (end.failure) return *end.failure;
   result.missing = end.missing;
   result.lost = end.lost;
   result.departures = end.departures;
   result.drained = end.drained;
+  result.stopped = end.stopped;
   result.mass_lost = end.mass_lost;
   return result;
 }

@@ -64,6 +64,7 @@ struct NodeResult {
   std::vector<std::string> lost;      // nodes that answered no more, and did not come back
   std::vector<Departure> departures;  // of other nodes, and of this one
   bool drained = false;               // somebody asked this node to leave the others, who go on
+  bool stopped = false;               // and there were no others left
   double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
 };
 

@@ -8,6 +8,7 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/mail/protocol.hpp"
 #include "actors/run/run.hpp"
+#include "actors/settings/rank_ledger.hpp"
 
 namespace grapevine {
 
@@ -33,6 +34,7 @@ struct SpawnedRun {
   std::vector<StateActor> states;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
+  std::shared_ptr<Ledgers> ledgers;  // of the ranks' time
   std::shared_ptr<WorkPool> pool;  // null: each rank has its own share
   RunClock clock;
   std::function<uint64_t()> event_log_hash;  // virtual clock only

@@ -11,6 +11,7 @@
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/conversations/counts.hpp"
 #include "actors/settings/alarm.hpp"
+#include "actors/settings/cost.hpp"
 #include "kernels/base/result.hpp"
 #include "kernels/memory/vec.hpp"
 
@@ -92,6 +93,7 @@ struct Outcome : RunTotals {
   std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;
   std::vector<RankParameters> parameters;  // by rank, at one time
+  std::vector<RankCost> costs;             // by place, of the ranks that have had a worker
 
   void fail(const Alarm& divergence) {
     alarm = divergence;

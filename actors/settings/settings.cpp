@@ -94,6 +94,10 @@ RuleSettings rule_settings_of(const Settings& s) {
 
 bool pools(const Settings& s) { return s.gradients > 0 && shares_work(s); }
 
+bool may_pool(const Settings& s) {
+  return shares_work(s) && (s.gradients > 0 || s.objective.objective == kGuestObjective);
+}
+
 Result<std::optional<int>> gpu_named(const std::string& name) {
   using Number = std::optional<int>;
   if (name == "cpu") return Number();

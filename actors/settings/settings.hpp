@@ -93,8 +93,10 @@ InnerSteps inner_steps_of(const Settings&);
 /// The settings of the rules, whose optimizer is the outer one where there are inner steps.
 RuleSettings rule_settings_of(const Settings&);
 
-/// Whether the ranks take their gradients from one pool.
+/// Whether the ranks take their gradients from one pool; or will as soon as a script says how many
+/// there are.
 bool pools(const Settings&);
+bool may_pool(const Settings&);
 
 /// The number of the GPU that a name means. "cuda" is the first, "auto" the one with the most free
 /// memory, "cpu" none. "auto" without a GPU is none too. Error (user): an unknown name.

@@ -29,7 +29,12 @@ Lease Copies::read(StateRank& rank) {
 
 void Copies::send(StateRank& rank, Lease copy) {
   GV_CHECK(static_cast<bool>(copy));
-  ranks_.owner.send(rank.worker, Parameters{std::move(copy), rank.gradients, {}, 0});
+  ranks_.owner.send(rank.worker, Parameters{.x = std::move(copy),
+                                            .gradients = rank.gradients,
+                                            .seat = {},
+                                            .own_s = std::exchange(rank.own_s, 0),
+                                            .saved_from_s = ranks_.saved_from_s,
+                                            .saved_until_s = ranks_.saved_until_s});
 }
 
 void Copies::pay(StateRank& rank) {

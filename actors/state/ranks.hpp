@@ -54,6 +54,7 @@ class StateRank {
   CommunicatorActor communicator;
   WorkerActor worker;
   uint64_t gradients = 0;
+  double own_s = 0;  // that the rule's pass over the last gradient took
   Guard guard;
 
   Rest& rest() {
@@ -121,6 +122,7 @@ class Ranks {
   const Method& method;
   Execution execution;
   DeviceTurns turns;
+  double saved_from_s = 0, saved_until_s = 0;  // the last record of a rank was made
 
  private:
   std::vector<StateRank> ranks_;

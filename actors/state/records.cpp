@@ -30,6 +30,7 @@ void Records::copy(StateRank& rank, bool whole, std::function<void(RankStatePtr)
 }
 
 void Records::record(StateRank& rank, std::function<void(RankRecordPtr)> reply) {
+  ranks_.saved_from_s = ranks_.now();
   const RuleState state = kept(rank);
   const auto record = std::make_shared<RankRecord>(record_of(ranks_.execution, state));
   record->rank = rank.rank;
@@ -43,7 +44,10 @@ void Records::record(StateRank& rank, std::function<void(RankRecordPtr)> reply) 
     for (const auto& [peer, edge] : rank.rest().edges)
       record->edges.push_back(edge);
   ranks_.turns.lower(pointers_to(record->vectors, [](RankRecord::Vector& v) { return &v.values; }),
-                     [record, reply] { reply(RankRecordPtr(record)); });
+                     [this, record, reply] {
+                       ranks_.saved_until_s = ranks_.now();
+                       reply(RankRecordPtr(record));
+                     });
 }
 
 void Records::attach(Attach& a) {

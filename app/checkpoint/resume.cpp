@@ -60,13 +60,13 @@ std::string failed_by(const Json& record) {
   return told ? failure["by"].get<std::string>() : "";
 }
 
-// It was killed or drained, ended because somebody wanted the machine, or failed by what another
-// start may find mended: a full disk, a device that was lost, a port that was taken. A run that has
-// diverged does it again from where it is, and a unit that is started again and again would never
-// come to rest.
+// It was killed, drained or stopped, ended because somebody wanted the machine, or failed by what
+// another start may find mended: a full disk, a device that was lost, a port that was taken. A run
+// that has diverged does it again from where it is, and a unit that is started again and again
+// would never come to rest.
 bool is_left(const Json& record) {
   const std::string state = state_of(record), by = failed_by(record);
-  return state == "running" || state == "drained" ||
+  return state == "running" || state == "drained" || state == "stopped" ||
          (state == "interrupted" && record.contains("preempted")) || by == "world" ||
          by == kStartRefused;
 }

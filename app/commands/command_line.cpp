@@ -114,6 +114,10 @@ const CommandRow kCommands[] = {
      "  events [N|follow]   the last events, or each event as it happens\n"
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
      "Example: grapevine ctl a status --json\n"},
+    {kCost, "cost", "What the time of a run that has ended went to, and how much of it was work.",
+     "Examples:\n"
+     "  grapevine cost runs/long            of a launch: its nodes added up\n"
+     "  grapevine cost runs/long --json\n"},
     {kKeygen, "keygen", "Make a run key, the secret that all nodes of a run share.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
     {kDoctor, "doctor", "Check whether this machine can run a node; one line per check.",
@@ -218,6 +222,7 @@ constexpr Positional kPositionals[] = {
      "status, metrics, topology, reconfigure, drain, stop, inject, checkpoint, snapshot, events"},
     {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
     {kKeygen, "argument", "FILE", "where it goes"},
+    {kCost, "argument", "RUN", "the folder of a run"},
 };
 
 // CLI11 would write a flag's other spelling as --no-save{false}.

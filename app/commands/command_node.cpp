@@ -205,8 +205,9 @@ Result<int> node(Options options, const OnHall& on_hall) {
   else
     print_node(of_this_process(settings), summary, times, address, options.out);
   if (!saved) return saved.error();
-  if (summary.missing.empty()) return 0;
-  return complain_of_missing(summary.missing);
+  if (!summary.missing.empty()) return complain_of_missing(summary.missing);
+  if (const auto lacks = shortfall_of(summary)) return *lacks;
+  return 0;
 }
 
 }  // namespace grapevine

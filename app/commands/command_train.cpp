@@ -72,6 +72,7 @@ Result<int> train(Options options) {
     print_training(settings, summary, times, options.out);
   }
   if (!saved) return saved.error();
+  if (const auto lacks = shortfall_of(summary)) return *lacks;
   return 0;
 }
 

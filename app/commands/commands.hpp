@@ -25,5 +25,6 @@ Result<int> launch(Options);
 Result<int> control(const Options&);
 Result<int> make_key(const Options&);
 Result<int> doctor(const Options&);
+Result<int> show_cost(const Options&);
 
 }  // namespace grapevine

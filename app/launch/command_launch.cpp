@@ -22,6 +22,7 @@
 #include "app/launch/guest_scripts.hpp"
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
+#include "app/output/cost_report.hpp"
 #include "app/output/progress.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
@@ -297,6 +298,7 @@ class Launch {
     Json nodes = Json::array();
     uint64_t gradients = 0;
     std::map<std::string, uint64_t> sums;
+    std::vector<Cost> costs;
     bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
@@ -309,6 +311,7 @@ class Launch {
       for (const char* name : {"exchanges", "bytes", "payload_bytes", "messages",
                                "broken_exchanges", "protocol_errors", "resumed_at"})
         sums[name] += result[name].get<uint64_t>();
+      if (auto cost = cost_of(result.value("cost", Json()))) costs.push_back(*std::move(cost));
       nodes.back()["mean_hash"] = result["mean_hash"];
       nodes.back()["diverged"] = result["diverged"];
       if (told.is_null() || told["diverged"]) told = result;
@@ -318,6 +321,8 @@ class Launch {
     told["gradients"] = gradients;
     for (const auto& [name, sum] : sums)
       told[name] = sum;
+    told["cost"] = json_of(sum_of(costs));
+    if (!costs.empty()) told["cost"]["nodes"] = costs.size();
     told["interrupted"] = interrupted_;
     told["gradients_per_second"] = static_cast<double>(gradients - sums["resumed_at"]) / seconds;
     told["total_seconds"] = since_begin();

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "app/output/cost_report.hpp"
 #include "app/system/words.hpp"
 
 namespace grapevine {
@@ -40,6 +41,11 @@ void print_launch(const Settings& settings, const Json& told) {
   row("exchanges", number(told["exchanges"]));
   row("bytes", fmt::format("{} in {} messages", as_bytes(real("bytes")), number(told["messages"])));
   if (real("broken_exchanges") > 0) row("broken exchanges", number(told["broken_exchanges"]));
+  if (const auto cost = cost_of(told["cost"])) {
+    print_cost(*cost);
+    if (told["cost"]["nodes"] != told["processes"].size())
+      row("", fmt::format("of the {} nodes that have told", number(told["cost"]["nodes"])));
+  }
   row("time", fmt::format("{}: training {}", as_seconds(real("total_seconds")),
                           as_seconds(real("seconds"))));
   if (const std::string out = told["run_dir"]; !out.empty())

@@ -164,6 +164,16 @@ void add_reported(Page& page, const Json& s) {
                   said.at("value"));
 }
 
+void add_cost(Page& page, const Json& s) {
+  const Json cost = s.value("cost", Json());
+  if (!cost.is_object()) return;
+  page.family("efficiency_ratio", "gauge", "Of the time so far: work of the ranks here, 0 to 1.");
+  page.series("", cost["efficiency"]);
+  page.family("cost_seconds", "gauge", "Of the time so far, over the ranks here: what it went to.");
+  for (const auto& [part, seconds] : cost["parts"].items())
+    page.series(label("part", part), seconds);
+}
+
 void add_edges(Page& page, const Json& s) {
   constexpr Row kRows[] = {
       {"edge_exchanges", "exchanges", "Exchanges on an edge of a rank here."},
@@ -258,6 +268,7 @@ std::string metrics_text(const Json& status, MetricsFormat format) {
   Page page(format);
   add_run(page, status);
   add_ranks(page, status);
+  add_cost(page, status);
   add_reported(page, status);
   add_edges(page, status);
   add_round_trips(page, status);

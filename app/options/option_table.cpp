@@ -235,7 +235,7 @@ OptionTable rows_of_several_processes(Options& o) {
       {"address", &o.address, kCtl, "ADDR",
        "name of a node on this machine, or the address of a node"},
       {"verb", &o.verb, kCtl, "VERB", "the request"},
-      {"argument", &o.argument, kCtl | kKeygen, "ARG", "a graph, a file, or how many events"},
+      {"argument", &o.argument, kCtl | kKeygen | kCost, "ARG", "a graph, a file, or how many events"},
   };
 }
 
@@ -250,7 +250,7 @@ OptionTable rows_of_the_program(Options& o) {
        "most rounds of a run, for a quick look; claims then fail; 0: as many as needed"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
       {"json", &o.json,
-       kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl | kDoctor, "",
+       kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl | kDoctor | kCost, "",
        "print one JSON value on standard output"},
       {"log-level", choice(o.log.level, {"info", "warning", "none"}), kTrain | kSimulate, "NAME",
        "messages on standard error: info, warning (warnings and alarms) or none"},

@@ -29,6 +29,7 @@ enum Command : unsigned {
   kKeygen = 512,
   kDoctor = 1024,
   kMethods = 2048,
+  kCost = 4096,
 };
 constexpr unsigned kRuns = kTrain | kSimulate;
 constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes

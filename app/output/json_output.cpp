@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "app/output/cost_report.hpp"
 #include "app/system/words.hpp"
 #include "kernels/base/printable.hpp"
 #include "kernels/memory/hash.hpp"
@@ -175,6 +176,8 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"relative_consensus_distance", s.relative_distance},
       {"parameter_hash", as_hex(s.parameter_hash)},
       {"interrupted", s.interrupted},
+      {"incomplete", s.incomplete.empty() ? Json() : Json(s.incomplete)},
+      {"cost", json_of(s.cost)},
       {"quiet", s.quiet}};
   object.update(counts_json(s));
   if (settings.objective.objective != "network") object["suboptimality"] = s.averaged.loss;

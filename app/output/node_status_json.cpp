@@ -7,6 +7,7 @@
 #include <map>
 
 #include "actors/membership/member_table.hpp"
+#include "app/output/cost_report.hpp"
 
 namespace grapevine {
 namespace {
@@ -304,6 +305,7 @@ Json json_of(const NodeStatus& s) {
           {"idle_seconds", idle},
           {"alive_seconds", alive},
           {"exchanges", exchanges},
+          {"cost", json_of(cost_of(s.ranks.costs))},
           {"edges", edges_json(s)},
           {"round_trips", round_trips_json(s.ranks.round_trips)},
           {"edge_round_trips", edge_round_trips_json(s.ranks.edge_round_trips)},

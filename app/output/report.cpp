@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/output/cost_report.hpp"
 #include "app/output/curves.hpp"
 #include "app/output/json_output.hpp"
 #include "app/system/words.hpp"
@@ -90,6 +91,13 @@ std::string epoch_text(const EpochInfo& e) {
                      as_epoch(e.epoch), e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
 }
 
+std::optional<Error> shortfall_of(const Summary& s) {
+  if (s.incomplete.empty() || s.interrupted || s.drained || s.stopped_early) return std::nullopt;
+  return world_error("the run is incomplete: " + s.incomplete +
+                     ", and with equal shares nobody takes their gradients, accepted: all ranks "
+                     "at the end; --share pool has the others take them");
+}
+
 Idle idle_of(const Summary& s) {
   Idle idle;
   int count = 0;
@@ -118,6 +126,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
   print_idle_by_rank(s);
+  print_cost(s.cost);
   row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
                           as_seconds(s.seconds), as_seconds(times.evaluation_s)));
   if (!run_dir.empty()) row("run directory", run_dir);
@@ -139,6 +148,7 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
   print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
+  print_cost(s.cost);
   row("time", fmt::format("{}: training {}", as_seconds(times.total_s), as_seconds(s.seconds)) +
                   (is_tested ? ", testing " + as_seconds(times.evaluation_s) : ""));
   if (!run_dir.empty()) row("run directory", run_dir);
@@ -159,6 +169,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
     row("|pi x|", fmt::format("{} to {}", as_short(s.norm_start), as_short(s.norm_end)));
   if (settings.target > 0) row("target", s.reached_target ? "reached" : "not reached");
   row("idle time per rank", idle_text(s));
+  print_cost(s.cost);
   row("error of conserved sum", as_short(s.conserved_error));
   row("virtual time", as_seconds(s.seconds));
   row("events",

@@ -1,5 +1,6 @@
 // The tables that a run ends with, for people, on standard output.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace grapevine {
 
 /// "epoch 2: ring of 16, chi1 13.14, ..."
 std::string epoch_text(const EpochInfo&);
+
+/// Of a run of which not all was done; nothing: all was, as far as is known here.
+std::optional<Error> shortfall_of(const Summary&);
 
 struct TrainingTimes {
   double evaluation_s = 0, total_s = 0;

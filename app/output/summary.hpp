@@ -47,6 +47,9 @@ struct ReportedPoint {
 struct Summary : RunTotals {
   bool interrupted = false;
   bool drained = false;     // a node that left the others because somebody asked it to
+  bool stopped = false;     // and was the last one: nobody goes on with the run
+  std::string incomplete;   // why a part of the run's gradients was not taken; empty: all were
+  Cost cost;                // of the time of the ranks here; no seconds: none computed
   uint64_t resumed_at = 0;  // of the gradients: those of earlier lives of the run
   bool virtual_clock = false;
   uint64_t payload_bytes = 0;     // of the bytes: without the frames' headers

@@ -1,6 +1,7 @@
 #include "app/run/execute.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -236,11 +237,21 @@ void add_last_point(const Watch& watch, Summary& s) {
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
+// With equal shares nobody takes what a rank that is gone has left.
+std::string gone_of(const Settings& settings, const Outcome& outcome) {
+  const size_t here = static_cast<size_t>(ranks_here(settings)), left = outcome.parameters.size();
+  const bool counts = settings.gradients > 0 && !outcome.costs.empty() && !pools(settings);
+  if (!counts || outcome.failure || left >= here) return "";
+  return fmt::format("{} of {} ranks here are gone", here - left, here);
+}
+
 void take_in(const Settings& settings, const Outcome& outcome, const Watch& watch,
              Summary& summary) {
   static_cast<RunTotals&>(summary) = outcome;
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
+  summary.incomplete = gone_of(settings, outcome);
+  summary.cost = cost_of(outcome.costs);
   summary.payload_bytes = outcome.bytes - outcome.frames * kHeaderBytes;
   if (!summary.virtual_clock) summary.conserved_error = kNone;
   add_ranks(settings, outcome, summary);
@@ -477,6 +488,9 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.lost = std::move(result->lost);
   summary.departures = std::move(result->departures);
   summary.drained = result->drained;
+  summary.stopped = result->stopped;
+  if (!summary.lost.empty() && !pools(settings) && settings.gradients > 0)
+    summary.incomplete = fmt::format("{} and its ranks are gone", fmt::join(summary.lost, ", "));
   summary.push_weight_lost = result->mass_lost;
   if (result->mean) {
     const ConstVec mean = result->mean->vec();

@@ -346,10 +346,12 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
   if (events_ && metrics) metrics = end_events(s);
   const Status whole = write_all(s, objective);
   const Error* why = s.failure ? &*s.failure : whole ? nullptr : &whole.error();
-  const char* state = why != nullptr  ? "failed"
-                      : s.interrupted ? "interrupted"
-                      : s.drained     ? "drained"
-                                      : "finished";
+  const char* state = why != nullptr    ? "failed"
+                      : s.interrupted   ? "interrupted"
+                      : s.stopped       ? "stopped"
+                      : s.drained       ? "drained"
+                      : shortfall_of(s) ? "incomplete"
+                                        : "finished";
   const std::string failure = why != nullptr ? failure_json(*why, s.alarm.has_value()) : "";
   interrupted_.reset();
   const Status recorded = directory_->write(kRunJson, run_json(state, result, failure));

@@ -162,3 +162,73 @@ TEST_CASE("a node that is slow costs a run of many nodes its own share and no mo
   CHECK(taken >= s.gradients);
   CHECK(taken <= s.gradients + 8);
 }
+
+namespace {
+
+/// Four nodes of one rank each, all as fast.
+struct EvenRun {
+  EvenRun() {
+    settings.local_ranks = 1;
+    settings.speed_spread = 0;
+    for (int h = 0; h < 4; ++h)
+      cluster.start(h, settings, h, 4, h == 0 ? std::vector<int>{} : std::vector<int>{0});
+    cluster.run(8);
+  }
+
+  Settings settings = pooled(4, 1, 20);
+  SimulatedCluster cluster{{.latency_s = 1e-3}, 1};
+};
+
+}  // namespace
+
+TEST_CASE("who leaves or dies keeps no other rank from its steps, and no finished step is lost") {
+  for (const bool dies : {false, true}) {
+    EvenRun run;
+    dies ? run.cluster.kill(2) : run.cluster.leave(2);
+    run.cluster.run(60);
+    uint64_t taken = 0;
+    for (const int p : {0, 1, 3}) {
+      REQUIRE(run.cluster.at(p).outcome);
+      const Outcome& outcome = *run.cluster.at(p).outcome;
+      const Cost cost = cost_of(outcome.costs);
+      INFO(p << (dies ? " beside one that dies" : " beside one that leaves"));
+      CHECK(cost.longest_steps > 0);
+      CHECK(cost.longest_steps < 2);
+      CHECK(cost.lost.empty());
+      taken += outcome.gradients;
+    }
+    if (dies) continue;
+    REQUIRE(run.cluster.at(2).outcome);
+    taken += run.cluster.at(2).outcome->gradients;
+    CHECK(taken >= run.settings.gradients);
+    CHECK(taken <= run.settings.gradients + 4);
+  }
+}
+
+TEST_CASE("a drained node's part goes to the others, and only the last one stops the run") {
+  EvenRun run;
+  run.cluster.ask(3, ConsoleVerb::drain);
+  run.cluster.run(10);
+  REQUIRE(run.cluster.at(3).ending);
+  CHECK(run.cluster.at(3).ending->drained);
+  CHECK_FALSE(run.cluster.at(3).ending->stopped);
+  for (const int p : {2, 1, 0}) {
+    run.cluster.ask(p, ConsoleVerb::drain);
+    run.cluster.run(run.cluster.now() + 2);
+    REQUIRE(run.cluster.at(p).ending);
+    CHECK(run.cluster.at(p).ending->drained);
+    CHECK(run.cluster.at(p).ending->stopped == (p == 0));
+  }
+  EvenRun ends;
+  ends.cluster.ask(3, ConsoleVerb::drain);
+  ends.cluster.run(60);
+  uint64_t taken = 0;
+  for (int p = 0; p < 4; ++p) {
+    REQUIRE(ends.cluster.at(p).outcome);
+    taken += ends.cluster.at(p).outcome->gradients;
+    CHECK(ends.cluster.at(p).ending->drained == (p == 3));
+    CHECK_FALSE(ends.cluster.at(p).ending->stopped);
+  }
+  CHECK(taken >= ends.settings.gradients);
+  CHECK(taken <= ends.settings.gradients + 4);
+}
