@@ -315,9 +315,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
                      std::function<void(Outcome)> done) {
   const auto settings = std::make_shared<const Settings>(given);
   const Settings& s = *settings;
-  const bool wall = s.clock == Clock::wall;
+  const bool wall = s.clock == Clock::wall, on_device = hooks.device != nullptr;
   const int threads = compute_threads(s);
-  const bool on_device = hooks.device != nullptr;
   const double gradient_s =
       wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
   const RunClock clock(system);
