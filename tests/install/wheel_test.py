@@ -111,6 +111,28 @@ class File(unittest.TestCase):
             self.assertLessEqual(mine, set(whole.namelist()))
 
 
+class Image(unittest.TestCase):
+    """examples/deploy/Containerfile."""
+
+    @unittest.skipUnless(importlib.util.find_spec("ensurepip"), "no ensurepip here (python3-venv)")
+    def test_its_steps_make_a_program_that_its_path_finds(self):
+        path = os.path.join(SOURCE, "examples", "deploy", "Containerfile")
+        with open(path, encoding="utf-8") as file:
+            text = file.read().replace("\\\n", "")
+        step = re.search(r"^RUN (python3 -m venv .*)$", text, re.MULTILINE).group(1)
+        (folder,) = set(re.findall(r"^COPY --from=install (\S+) \1$", text, re.MULTILINE))
+        (search,) = re.findall(r"^ENV PATH=(\S+):\$PATH$", text, re.MULTILINE)
+        entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", text, re.MULTILINE).group(1))
+        here = os.path.join(FOLDER.name, "image")
+        self.assertIn(" /wheels/*.whl", step)
+        step = step.replace("/wheels/*.whl", WHEEL).replace(folder, here)
+        path_here = os.path.dirname(sys.executable) + ":/usr/bin:/bin"
+        said(run("bash", "-euc", step, env={"PATH": path_here, "HOME": FOLDER.name}))
+        words = [*entry, "topology", "ring", "--ranks", "4"]
+        environment = {"PATH": search.replace(folder, here) + ":/usr/bin:/bin"}
+        self.assertIn("chi1", said(run("env", *words, env=environment)))
+
+
 class Bare(unittest.TestCase):
     """Without PyTorch."""
 
