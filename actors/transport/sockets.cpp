@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "actors/transport/local_socket.hpp"
 
@@ -38,6 +39,32 @@ bool is_loopback(const sockaddr& address) {
 bool is_link_local(const sockaddr& address) {
   if (address.sa_family != AF_INET6) return false;
   return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+// The address of this host from which `peer` ("host:port") is reached.
+std::optional<sockaddr_storage> source_towards(const std::string& peer) {
+  const size_t colon = peer.rfind(':');
+  if (colon == peer.npos) return std::nullopt;
+  std::string host = peer.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(host.c_str(), peer.substr(colon + 1).c_str(), &hints, &list) != 0)
+    return std::nullopt;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, ::freeaddrinfo);
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+    const int fd = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    auto* address = reinterpret_cast<sockaddr*>(&own);
+    const bool known =
+        ::connect(fd, one->ai_addr, one->ai_addrlen) == 0 && ::getsockname(fd, address, &size) == 0;
+    ::close(fd);
+    if (known) return own;
+  }
+  return std::nullopt;
 }
 
 constexpr int kBacklog = 1024;
@@ -140,30 +167,19 @@ std::string open_to_others(const std::string& address) {
   return "0.0.0.0" + address.substr(colon);
 }
 
-std::string own_address_towards(const std::string& peer) {
-  const size_t colon = peer.rfind(':');
-  if (colon == peer.npos) return {};
-  std::string host = peer.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
-  addrinfo* list = nullptr;
-  if (::getaddrinfo(host.c_str(), peer.substr(colon + 1).c_str(), &hints, &list) != 0) return {};
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, ::freeaddrinfo);
-  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
-    const int fd = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    auto* address = reinterpret_cast<sockaddr*>(&own);
-    const bool known =
-        ::connect(fd, one->ai_addr, one->ai_addrlen) == 0 && ::getsockname(fd, address, &size) == 0;
-    ::close(fd);
-    if (!known) continue;
-    const std::string text = address_text(*address);
-    return text.substr(0, text.rfind(':')) + ":0";
+std::string own_address_towards(const std::vector<std::string>& peers, Reach reach) {
+  std::string here;
+  for (const std::string& peer : peers) {
+    const auto own = source_towards(peer);
+    if (!own) continue;
+    const std::string text = address_text(reinterpret_cast<const sockaddr&>(*own));
+    const std::string any_port = text.substr(0, text.rfind(':')) + ":0";
+    if (!is_loopback(reinterpret_cast<const sockaddr&>(*own))) return any_port;
+    const bool is_of_host = reach == Reach::network && open_to_others(peer) != peer;
+    if (is_of_host) here = "0.0.0.0:0";
+    if (here.empty()) here = any_port;
   }
-  return {};
+  return here;
 }
 
 std::string address_text(const sockaddr& address) {

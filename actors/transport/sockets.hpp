@@ -1,6 +1,7 @@
 // Sockets to listen on: made before any event loop sees them, so that a refusal is a value.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "kernels/base/result.hpp"
 
@@ -31,9 +32,11 @@ std::string reachable(const std::string& address);
 /// own name does on Debian). "localhost" and addresses are unchanged.
 std::string open_to_others(const std::string& address);
 
-/// "host:0" with the address of this host from which `peer` ("host:port") is reached; empty: there
-/// is no way to it.
-std::string own_address_towards(const std::string& peer);
+/// Where a process that joins `peers` ("host:port") listens: "host:0", with the address of this
+/// host from which the first of them on another host is reached. Where all are on this host:
+/// loopback, or with Reach::network all addresses, if the name of one is a host's (open_to_others).
+/// Empty: there is no way to any.
+std::string own_address_towards(const std::vector<std::string>& peers, Reach reach);
 
 /// A socket that is bound and listens; -1 with errno. `family` of the address. A path's file is its
 /// owner's alone.

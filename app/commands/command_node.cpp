@@ -6,6 +6,7 @@
 #include <csignal>
 #include <grapevine/checkpoint.hpp>
 #include <optional>
+#include <thread>
 
 #include "actors/guests/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
@@ -16,6 +17,7 @@
 #include "app/output/report.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
+#include "app/system/ask_node.hpp"
 #include "app/system/input_end.hpp"
 
 namespace grapevine {
@@ -139,6 +141,23 @@ void take_from_scripts(const GuestHall& hall, Settings& settings) {
   settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
 }
 
+// Says where others reach this node, and waits until the process listens that it joins, if both
+// were started at the same time.
+Status meet(const Options& o) {
+  announce_host(o);
+  if (!o.peers.awaits_join) return Done{};
+  constexpr std::chrono::milliseconds kLook{20};
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(o.peers.patience_s);
+  auto found = address_of_node(o.peers.join);
+  if (!found) announce(o.log, "waiting for " + o.peers.join);
+  while (!found && interrupts() == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kLook);
+    found = address_of_node(o.peers.join);
+  }
+  return found ? Status(Done{}) : found.error();
+}
+
 }  // namespace
 
 Result<int> node(Options options, const OnHall& on_hall) {
@@ -175,7 +194,7 @@ Result<int> node(Options options, const OnHall& on_hall) {
   if (!record) return record.error();
   if (const std::string folder = (*record)->directory(); !folder.empty())
     options.peers.own_key = folder + "/" + kNodeKeyFile;
-  announce_host(options);
+  if (Status met = meet(options); !met) return (*record)->refuse(met.error());
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
                            (*record)->watch(), [&](const std::string& where) {

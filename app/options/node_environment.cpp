@@ -154,7 +154,10 @@ Status from_mpi(const Environment& get, const char* process, const char* process
         "--join with the address of another (srun and torchrun tell it)",
         place->processes, *together));
   const std::string starter = "mpi-" + job;
-  if (place->process > 0) peers.join = numbered_name(starter, 0);
+  if (place->process > 0) {
+    peers.join = numbered_name(starter, 0);
+    peers.awaits_join = true;
+  }
   take_place(*place, starter, ranks, peers);
   return Done{};
 }
@@ -229,13 +232,15 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
     return from_mpi(
         get, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
         get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
+  // In a job of Slurm, MPICH's mpirun starts processes that have the variables of its own step, and
+  // tells how many are on this host; srun tells the PMI's variables alone.
+  if (get("PMI_SIZE") && get("PMI_RANK") && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
+    return from_mpi(get, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
+                    get("PMI_JOBID").value_or(std::to_string(getppid())), ranks, peers);
   // A program that a batch script itself runs is no task of a step.
   const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
   if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")
     return from_slurm(get, host, ranks, peers);
-  if (get("PMI_SIZE") && get("PMI_RANK") && !get("SLURM_JOB_ID"))
-    return from_mpi(get, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
-                    get("PMI_JOBID").value_or(std::to_string(getppid())), ranks, peers);
   return Done{};
 }
 

@@ -403,18 +403,19 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   n.listen = p.key.empty() ? p.listen : open_to_others(p.listen);
   n.advertise = p.advertise;
   n.no_key = p.no_key;
-  std::string from;  // where the others reach this machine
-  bool tcp = !p.key.empty();
+  std::vector<std::string> others;  // not by unix sockets
   for (const std::string_view word : split(p.join, ',')) {
     if (word.empty()) continue;
     auto address = address_of_node(std::string(word));
     if (!address) return address.error();
-    const bool other = !address->starts_with("unix:");
-    tcp = tcp || other;
-    if (other && from.empty()) from = own_address_towards(*address);
+    if (!address->starts_with("unix:")) others.push_back(*address);
     n.join.push_back(*std::move(address));
   }
-  if (n.listen.empty() && tcp) n.listen = from.empty() ? kAnyPort : from;
+  const Reach reach = p.key.empty() ? Reach::machine : Reach::network;
+  if (n.listen.empty() && (reach == Reach::network || !others.empty())) {
+    const std::string own = own_address_towards(others, reach);
+    n.listen = own.empty() ? kAnyPort : own;
+  }
   n.first_rank = p.first_rank;
   n.total_ranks = p.total_ranks;
   n.patience_s = p.patience_s;

@@ -211,6 +211,19 @@ TEST_CASE(
                      2, by_pmi));
   CHECK(by_pmi.name == "mpi-9.1");
   CHECK(by_pmi.join == "mpi-9.0");
+  PeerOptions in_job;  // of Slurm: MPICH's mpirun starts one task on each host, and that the others
+  REQUIRE(find_peers(environment({{"PMI_RANK", "1"},
+                                  {"PMI_SIZE", "2"},
+                                  {"PMI_JOBID", "9"},
+                                  {"MPI_LOCALNRANKS", "2"},
+                                  {"SLURM_JOB_ID", "12"},
+                                  {"SLURM_PROCID", "0"},
+                                  {"SLURM_NTASKS", "2"},
+                                  {"SLURM_STEP_ID", "0"},
+                                  {"SLURM_STEP_NUM_TASKS", "1"},
+                                  {"SLURM_STEP_NODELIST", "n1"}}),
+                     "h", 2, in_job));
+  CHECK(in_job.join == "mpi-9.0");
   world["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   PeerOptions far;
   const Status refused = find_peers(environment(world), "h", 2, far);

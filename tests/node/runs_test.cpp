@@ -278,6 +278,30 @@ TEST_CASE("under torchrun's and Slurm's variables processes find each other with
   }
 }
 
+TEST_CASE("a process of mpirun waits for the first one, which begins to listen later") {
+  const std::string job = fmt::format("OMPI_MCA_ess_base_jobid={}", getpid());
+  const auto start = [&](int k) {
+    return std::make_unique<Process>(
+        std::vector<std::string>{"node", "--objective=quadratic", "--ranks=2", "--threads=1",
+                                 "--gradients=4000", "--json", "--patience=60"},
+        std::vector<std::string>{fmt::format("OMPI_COMM_WORLD_RANK={}", k),
+                                 "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2", job});
+  };
+  const auto second = start(1);
+  REQUIRE(eventually(
+      [&] {
+        return second->ended() || second->err().find(fmt::format("waiting for mpi-{}.0",
+                                                                 getpid())) != std::string::npos;
+      },
+      kBusyMachine));
+  const auto first = start(0);
+  for (Process* node : {first.get(), second.get()}) {
+    INFO(node->err());
+    REQUIRE(node->end() == 0);
+    CHECK(node->result()["ranks"] == 4);
+  }
+}
+
 TEST_CASE("with a run key all is encrypted, and a console without it is turned away") {
   const Scratch scratch;
   const std::string key = scratch.path("run.key");

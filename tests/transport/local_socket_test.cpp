@@ -115,6 +115,27 @@ TEST_CASE("a path that no socket address holds is refused by its length") {
   ::unlink(longest.substr(0, 107).c_str());
 }
 
+TEST_CASE("who joins listens where the first peer on another host reaches it, and others can too") {
+  const std::string far = reachable("0.0.0.0:0");  // loopback where this host has no other address
+  const std::string other = far.substr(0, far.rfind(':')) + ":7001";
+  for (const Reach reach : {Reach::machine, Reach::network}) {
+    CHECK(own_address_towards({other}, reach) == far);
+    CHECK(own_address_towards({"127.0.0.1:7001", other}, reach) == far);
+    CHECK(own_address_towards({"no.such.name.invalid:7001", other}, reach) == far);
+    CHECK(own_address_towards({"127.0.0.1:7001"}, reach) == "127.0.0.1:0");
+    CHECK(own_address_towards({}, reach).empty());
+  }
+  char host[256] = "";
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
+  const std::string own = std::string(host) + ":7001";
+  if (open_to_others(own) == own) return;  // its name stands for an address that others reach
+  CHECK(own_address_towards({own}, Reach::network) == "0.0.0.0:0");
+  CHECK(own_address_towards({"127.0.0.1:7001", own}, Reach::network) == "0.0.0.0:0");
+  CHECK(own_address_towards({own, other}, Reach::network) ==
+        (far.starts_with("127.") ? "0.0.0.0:0" : far));
+  CHECK(own_address_towards({own}, Reach::machine) == "127.0.0.1:0");
+}
+
 TEST_CASE("TCP without a run key has to be asked for") {
   CHECK_THAT(refusal("127.0.0.1:0", false), Catch::Contains("--no-key") && Catch::Contains("key"));
   CHECK(refusal("127.0.0.1:0", true) == "accepted");
