@@ -438,8 +438,8 @@ void MeanExchange::do_without(const std::string& node, Neighbour& n, const std::
   out.cut.push_back(node);
 }
 
-/// The squared distance of a piece of the first vector, as a mean of its ranks, from the mean of the
-/// ranks that are in the sum here so far. 0 if one of the two has no ranks.
+/// The squared distance of a piece of the first vector, as a mean of its ranks, from the mean of
+/// the ranks that are in the sum here so far. 0 if one of the two has no ranks.
 double MeanExchange::square_from_here(const Neighbour& n, const MeanPiece& p,
                                       ConstVec payload) const {
   int64_t ranks = sum_->ranks_in[p.vector];

@@ -429,6 +429,7 @@ void Node::start(int rank) {
 }
 
 void Node::lose(int rank, Lost what) {
+  if (deps_.ledgers->empty()) return;
   (*deps_.ledgers)[static_cast<size_t>(rank - first_rank_)].lose(what, deps_.clock.now());
 }
 

@@ -35,7 +35,7 @@ struct NodeDependencies {
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
-  std::shared_ptr<Ledgers> ledgers;  // by place
+  std::shared_ptr<Ledgers> ledgers;  // by place; empty where no rank has a worker
   std::vector<StateActor> states;    // rank r is served by states[r mod size]
   TopologyManagerActor manager;
   MembershipActor membership;

@@ -303,6 +303,13 @@ FaultsActor spawn_faults(caf::actor_system& system, FaultsDependencies deps) {
   return faults;
 }
 
+// None where no rank has a worker.
+std::shared_ptr<Ledgers> ledgers_of(const Settings& s, const Objective& objective) {
+  const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
+  const int ranks = pairs && !objective.has_workers() ? 0 : ranks_here(s);
+  return std::make_shared<Ledgers>(static_cast<size_t>(ranks));
+}
+
 std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
   if (!may_pool(s)) return nullptr;
   return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
@@ -323,7 +330,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
   const std::shared_ptr<WorkPool> pool = pool_of(s, counters->gradients);
-  const auto ledgers = std::make_shared<Ledgers>(static_cast<size_t>(ranks_here(s)));
+  const auto ledgers = ledgers_of(s, *objective);
   const auto compute = compute_for(system, clock, s, objective, site, hooks.device);
 
   const size_t groups =

@@ -158,7 +158,7 @@ void add_ranks(Page& page, const Json& s) {
 void add_reported(Page& page, const Json& s) {
   if (!s.contains("guests")) return;
   page.family("reported", "gauge", "What the script of a rank here has measured, as it names it.");
-  for (const Json& script : s.at("guests")["scripts"])
+  for (const Json& script : s.at("guests").at("scripts"))
     for (const auto& [name, said] : script.at("reported").items())
       page.series(label("rank", script.at("rank").dump()) + "," + label("name", name),
                   said.at("value"));
@@ -168,9 +168,9 @@ void add_cost(Page& page, const Json& s) {
   const Json cost = s.value("cost", Json());
   if (!cost.is_object()) return;
   page.family("efficiency_ratio", "gauge", "Of the time so far: work of the ranks here, 0 to 1.");
-  page.series("", cost["efficiency"]);
+  page.series("", cost.at("efficiency"));
   page.family("cost_seconds", "gauge", "Of the time so far, over the ranks here: what it went to.");
-  for (const auto& [part, seconds] : cost["parts"].items())
+  for (const auto& [part, seconds] : cost.at("parts").items())
     page.series(label("part", part), seconds);
 }
 

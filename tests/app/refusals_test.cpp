@@ -190,7 +190,8 @@ TEST_CASE("a data folder without data is refused with the file that is missing")
                 "cd " + scratch.path() + ";");
   CHECK_FALSE(exists(scratch.path("runs")));
   check_refused("train --dataset cats", 2, {"cats", "accepted", "cifar10"});
-  check_refused("train --model gpt", 2, {"gpt", "accepted", "cnn-small"});
+  check_refused("train --model vgg", 2, {"vgg", "accepted", "cnn-small"});
+  check_refused("train --model gpt", 2, {"gpt", "accepted", "LAYERSxHEADSxWIDTH"});
 }
 
 TEST_CASE("a target where ranks start equal would never be reached, and is refused") {

@@ -526,7 +526,7 @@ TEST_CASE("ranks without a place are left out, and by how much that moves the me
   CHECK(at(fewer.ranks[1], 0, 0) == 1);
   REQUIRE(fewer.told.size() == 2);
   CHECK_THAT(fewer.told[0],
-             Catch::Contains("2 ranks have no place") && Catch::Contains("off by 1"));
+             Catch::Contains("2 ranks have no place") && Catch::Contains("moves by 1 in norm"));
   const PlacedRanks more = place_ranks(four, {0, 4, 4}, {0, 6, 6});
   REQUIRE(more.ranks.size() == 6);
   CHECK(more.ranks[5]->gradients == 60);

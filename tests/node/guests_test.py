@@ -864,7 +864,7 @@ class Nodes(unittest.TestCase):
                 until("both know of two ranks", lambda: second.step().ranks == 2)
                 second.ask(LEAVE)
                 second.close()
-                until("the seat is free", lambda: "has gone" in b.said())
+                until("the seat is free", lambda: "has left" in b.said())
                 with self.assertRaisesRegex(Refused, "rank 0 is not free, accepted: one of 1 to 1"):
                     b.script().join(rank=0)
                 self.assertEqual(b.script().join(rank=1).rank, 1)
@@ -1219,7 +1219,7 @@ class Door(unittest.TestCase):
                     script.read()
                 said.add(str(why.exception))
             self.assertIn("no join in 5 s", said)
-            self.assertIn("8 scripts are served, no more with 64 descriptors (ulimit -n)", said)
+            self.assertIn("8 scripts are connected already with 64 descriptors (ulimit -n)", said)
             self.assertEqual(founder.step(change=1).number, 1)
 
     def test_another_user_is_refused_although_the_file_would_let_it_in(self):
@@ -1342,7 +1342,7 @@ class Deaths(unittest.TestCase):
             founder = node.script()
             founder.begin(START)
             founder.ask(LEAVE)
-            until("the seat is free", lambda: "has gone" in node.said())
+            until("the seat is free", lambda: "has left" in node.said())
             join = (record(JOIN, count=len(text)) + text).hex()
             script = subprocess.Popen([sys.executable, "-c", program, node.door, join],
                                       stdout=subprocess.PIPE)

@@ -28,8 +28,6 @@ constexpr Run kRuns[] = {
     {"d2", "ring", "complete", ""},
     {"gradient_tracking", "ring", "star", ""},
     {"sgp", "ring", "complete", ""},
-    {"noloco", "ring", "complete", ""},
-    {"gasloc", "ring", "complete", ""},
     {"relaysgd", "binary-tree", "chain", ""},
     {"relaysgd", "double-binary-trees", "chain", ""},
     {"relaysum_grad", "chain", "binary-tree", ""},
@@ -47,6 +45,8 @@ constexpr Run kRuns[] = {
     {"ad_psgd", "ring", "star", "powergossip:rank=1"},
     {"a2cid2", "ring", "complete", "", Wire::bf16},
     {"ad_psgd", "ring", "star", "", Wire::bf16},
+    {"noloco", "ring", "complete", ""},
+    {"gasloc", "ring", "complete", ""},
 };
 
 /// Latency, loss, a rank that dies and comes back, another graph.
@@ -227,7 +227,7 @@ TEST_CASE("what orders a state actor's work on a device is found out where it is
     CHECK(unnoticed.size() <= 2);
     for (const std::string& site : unnoticed)
       CHECK((site.starts_with("wait at lane_gradient.cpp") ||
-             site.starts_with("record at state.cpp")));
+             site.starts_with("record at steps.cpp")));
   }
 }
 
