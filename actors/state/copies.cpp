@@ -32,7 +32,7 @@ void Copies::send(StateRank& rank, Lease copy) {
   ranks_.owner.send(rank.worker, Parameters{.x = std::move(copy),
                                             .gradients = rank.gradients,
                                             .seat = {},
-                                            .own_s = std::exchange(rank.own_s, 0),
+                                            .own_s = rank.own_s(),
                                             .saved_from_s = ranks_.saved_from_s,
                                             .saved_until_s = ranks_.saved_until_s});
 }

@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/algorithms/method_registry.hpp"
@@ -39,6 +40,7 @@ class StateRank {
     int without_room = 0;               // how often in a row a phase could not be written
     std::unique_ptr<LocalSteps> local;  // null: the rule has each gradient itself
     std::optional<Guest> guest;
+    double own_s = 0;                       // of the rule's own pass over the last gradient
     std::map<int, RankRecord::Edge> edges;  // by peer, in runs that are recorded
     RankRecordPtr resumed;                  // of an earlier life, until it has its first neighbours
   };
@@ -54,7 +56,6 @@ class StateRank {
   CommunicatorActor communicator;
   WorkerActor worker;
   uint64_t gradients = 0;
-  double own_s = 0;  // that the rule's pass over the last gradient took
   Guard guard;
 
   Rest& rest() {
@@ -64,6 +65,10 @@ class StateRank {
   bool has_rest() const { return rest_ != nullptr; }
   LocalSteps* local() const { return rest_ ? rest_->local.get() : nullptr; }
   Guest* guest() const { return rest_ && rest_->guest ? &*rest_->guest : nullptr; }
+  void took(double own_s) {
+    if (own_s > 0) rest().own_s = own_s;
+  }
+  double own_s() { return rest_ ? std::exchange(rest_->own_s, 0) : 0; }
   void count_exchange() {
     if (Guest* const its = guest()) ++its->exchanges;
   }

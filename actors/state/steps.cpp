@@ -69,7 +69,7 @@ void Steps::gradient(Gradient& g) {
       ranks_.audited(*rank, -1, 1, [&] { rank->rule->on_gradient(now, lr, read(g), {}); });
     };
     measured(*rank, now, step, {}, [this, now, wants_copy = g.wants_copy](StateRank& r) {
-      r.own_s = ranks_.now() - now;
+      r.took(ranks_.now() - now);
       r.owes_copy = wants_copy;
       exchanges_.begin_round(r);
     });
@@ -81,7 +81,7 @@ void Steps::gradient(Gradient& g) {
   const auto step = [&] {
     ranks_.audited(*rank, -1, 1, [&] { rank->rule->on_gradient(now, lr, read(g), x_after); });
   };
-  measured(*rank, now, step, x_after, [this, now](StateRank& r) { r.own_s = ranks_.now() - now; });
+  measured(*rank, now, step, x_after, [this, now](StateRank& r) { r.took(ranks_.now() - now); });
   if (ranks_.deps.device) {
     const Fence stepped = ranks_.queued();
     g.g.read_by(stepped);
@@ -107,7 +107,7 @@ void Steps::local_step(StateRank& rank, Gradient& g) {
   Lease copy = g.wants_copy && !ends_round ? copies_.slot() : Lease{};
   const double now = ranks_.now();
   local.step(g.lr, read(g), copy ? copy.writable() : Vec{});
-  rank.own_s = ranks_.now() - now;
+  rank.took(ranks_.now() - now);
   if (ranks_.deps.device) {
     const Fence stepped = ranks_.queued();
     if (g.g) g.g.read_by(stepped);

@@ -244,7 +244,7 @@ TEST_CASE(
     go_on += survivors_going_on(cluster, &Carried::sent);
     for (const int p : {0, 2})
       for (const std::string& line : cluster.at(p).lines)
-        broken += line.find("with n101 by NCCL has broken off") != std::string::npos;
+        broken += line.find("with n101 by NCCL has failed") != std::string::npos;
     cluster.ask(0, ConsoleVerb::stop);
     end(cluster);
     check_nothing_left(cluster);

@@ -165,6 +165,9 @@ TEST_CASE("a node that is slow costs a run of many nodes its own share and no mo
 
 namespace {
 
+/// What four nodes take beyond the work while one of them leaves: its last count is a second old.
+constexpr uint64_t kAhead = 4 + 20;
+
 /// Four nodes of one rank each, all as fast.
 struct EvenRun {
   EvenRun() {
@@ -201,7 +204,7 @@ TEST_CASE("who leaves or dies keeps no other rank from its steps, and no finishe
     REQUIRE(run.cluster.at(2).outcome);
     taken += run.cluster.at(2).outcome->gradients;
     CHECK(taken >= run.settings.gradients);
-    CHECK(taken <= run.settings.gradients + 4);
+    CHECK(taken <= run.settings.gradients + kAhead);
   }
 }
 
@@ -230,5 +233,5 @@ TEST_CASE("a drained node's part goes to the others, and only the last one stops
     CHECK_FALSE(ends.cluster.at(p).ending->stopped);
   }
   CHECK(taken >= ends.settings.gradients);
-  CHECK(taken <= ends.settings.gradients + 4);
+  CHECK(taken <= ends.settings.gradients + kAhead);
 }

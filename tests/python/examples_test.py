@@ -75,7 +75,7 @@ class Examples(unittest.TestCase):
                                STEPS="60")
         ends = [re.search(r"mean of 4 models has the loss ([\d.]+)", out).group(1) for out in said]
         self.assertEqual(len(set(ends)), 1)
-        self.assertLess(float(ends[0]), 3.2)
+        self.assertLess(float(ends[0]), 3.3)  # nats: the frequencies alone
 
     def test_launch_starts_a_node_and_its_scripts(self):
         with Node() as aside:  # for a folder that is its user's own

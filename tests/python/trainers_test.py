@@ -293,7 +293,7 @@ class Trainers(unittest.TestCase):
             loop = Loop(node=node.path)
             model = network()
             loop.begin(model, [torch.optim.SGD(model.parameters(), 0.1)])
-            with self.assertWarnsRegex(UserWarning, "WeightedRandomSampler of its own"):
+            with self.assertWarnsRegex(UserWarning, "its own WeightedRandomSampler"):
                 loop.share(loader)
             self.assertIs(loader.batch_sampler.sampler, drawn)
             loop.leave()

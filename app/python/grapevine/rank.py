@@ -222,8 +222,8 @@ class Rank:
         name = type(optimizer).__name__
         if others:
             self._tell(
-                "%s steps %d parameters of the model that are not joined (%s is one): they are in no "
-                "rank and no mean; close the rank and join again"
+                "%s steps %d parameters of the model that are not joined (%s is one): they are in "
+                "no rank and no mean; close the rank and join again"
                 % (name, len(others), others[0])
             )
         if not ours or self._by_hand:
