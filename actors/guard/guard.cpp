@@ -63,7 +63,7 @@ std::optional<double> Guard::apart_by() const {
   for (const Edge& e : edges_) {
     if (!e.is_met) continue;
     const auto own = static_cast<double>(e.distance), theirs = static_cast<double>(e.peer_distance);
-    if (e.verdict != Verdict::far || std::max(own, theirs) <= kApart) return std::nullopt;
+    if (e.verdict != Verdict::far || std::max(own, theirs) <= kOutOfMean) return std::nullopt;
     ++edges;
     longer += kLonger * own < theirs ? 1 : kLonger * theirs < own ? -1 : 0;
     nearest = std::min(nearest, theirs);

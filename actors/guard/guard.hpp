@@ -78,7 +78,8 @@ class Guard {
   static constexpr int kAll = -1;         // the edge of what cannot be told apart by its sender
   static constexpr double kLonger = 4;    // are steps than those of the other end
   static constexpr double kReach = 1000;  // times the way of a rank and its allowance
-  static constexpr double kApart = kReach * kAllowance;  // usual steps: no healthy rank is so far
+  static constexpr double kOutOfMean =
+      kReach * kAllowance;  // usual steps, and more than of any healthy one
 
   enum class Verdict : uint8_t {
     near,
@@ -112,7 +113,7 @@ class Guard {
   void stepped(double length);
   double usual_step() const;
 
-  /// Of a rank that is farther than kApart from all its neighbours by its own doing (it has
+  /// Of a rank that is farther than kOutOfMean from all its neighbours by its own doing (it has
   /// several and does not make much shorter steps than they, or it has one and makes much longer
   /// ones): the distance from the nearest, in that one's usual steps.
   std::optional<double> apart_by() const;
