@@ -172,7 +172,7 @@ TEST_CASE("a node of another --link or another NCCL is sent by the host, and bot
   CHECK(town["c"].edge("a").why == "its NCCL is 22809, and here it is 22000");
   CHECK(town["a"].sent_by_host == 6);
   CHECK(std::count_if(town["a"].lines.begin(), town["a"].lines.end(), [](const auto& line) {
-          return line.find("for b go by the host") == 10;
+          return line.find("for b go through the host") == 10;
         }) == 1);
   CHECK(town.nccl.standing() == 0);
   check_nothing_left(town);
