@@ -157,7 +157,7 @@ std::string declined(const Json& by_reason) {
 }
 
 void print_guests(const Json& guests) {
-  std::printf("scripts connect at %s\n", guests.at("door").get<std::string>().c_str());
+  std::printf("scripts come in at %s\n", guests.at("door").get<std::string>().c_str());
   for (const Json& script : guests.at("scripts")) {
     const bool there = script.at("process") != 0;
     std::printf("  rank %-4s %s, %s steps\n", script.at("rank").dump().c_str(),

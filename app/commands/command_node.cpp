@@ -99,7 +99,7 @@ Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_
   if (on_hall) options.patience = options.latecomers = std::chrono::years(1);
   auto hall = GuestHall::open(std::move(options));
   if (!hall) return hall.error();
-  announce(o.log, "scripts connect at " + (*hall)->door());
+  announce(o.log, "scripts come in at " + (*hall)->door());
   if (on_hall) on_hall(*hall);
   return hall;
 }

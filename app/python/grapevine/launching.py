@@ -20,7 +20,7 @@ from typing import IO, Any, Callable, Dict, List, NamedTuple, Sequence
 
 from .program import Option, option_words, program
 
-DOOR, LISTENS = "scripts connect at ", "listening on "
+DOOR, LISTENS = "scripts come in at ", "listening on "
 TERM_S = 2.0  # for a process that is ended, then it is killed
 LEAVE_S = 8.0  # for a node, likewise
 PR_SET_PDEATHSIG = 1
