@@ -61,9 +61,10 @@ TEST_CASE("a simulated run says which fault cost what") {
 
 TEST_CASE("with equal shares a run of which a rank has died is incomplete") {
   const Scratch scratch;
+  // The work takes seconds, so the kill at its beginning finds the rank at work.
   const std::string run = scratch.path("run");
   const std::string all =
-      kQuadratics + " --share equal --gradients 4000 --plan " +
+      kQuadratics + " --share equal --gradients 400000 --plan " +
       scratch.file("plan.toml", "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 0\n") + " --out ";
   const Ran ran = run_grapevine("train" + all + run);
   CHECK(ran.status == 1);
