@@ -76,8 +76,8 @@ struct GuestShare {
   bool operator==(const GuestShare&) const = default;
 };
 
-/// What a script has measured, by the names that it gives: the text of a report, a line NAME VALUE
-/// each. At least one; a name is of a to z, 0 to 9 and _, a value is finite.
+/// The values of a report, by name. Its text has a line NAME VALUE for each, at least one. A name
+/// has a to z, 0 to 9 and _; a value is finite.
 using GuestReport = std::map<std::string, double, std::less<>>;
 constexpr size_t kGuestMeasures = 8;      // names of a rank, at most
 constexpr size_t kGuestMeasureName = 32;  // characters of one, at most

@@ -54,19 +54,11 @@ Error record_refused(const std::string& what, uint64_t value, const std::string&
   return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
 }
 
-/// The text before the next space; the text then continues after it.
-std::string_view next_word(std::string_view& text) {
-  const size_t end = std::min(text.find(' '), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
-/// What is before the next line's end; the text goes on behind it.
-std::string_view next_line(std::string_view& text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  return line;
+/// Takes the text before the next `end`, or all of it, and that `end` off the front.
+std::string_view take_until(char end, std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
 }
 
 bool is_plain(std::string_view text) {
@@ -114,22 +106,22 @@ Status LayoutReader::read(std::string_view line) {
     layout_.run = line;
     return Done{};
   }
-  const std::string_view word = next_word(line);
+  const std::string_view word = take_until(' ', line);
   if (word == kOuter && line_ == 2) return read_outer(line);
   const auto part = static_cast<size_t>(std::ranges::find(kParts, word) - kParts.begin());
   if (part == kParts.size())
     return bad(fmt::format("none of {}, accepted: trained NAME SIZES", fmt::join(kParts, ", ")));
   if (part < part_) return bad(fmt::format("{} behind {}", kParts[part], kParts[part_]));
   part_ = part;
-  std::string name(next_word(line));
+  std::string name(take_until(' ', line));
   if (name.empty()) return bad("no name");
   if (!names_.insert(name).second) return bad("a name for the second time");
   return part == kTied ? read_tied(std::move(name), line) : read_tensor(std::move(name), line);
 }
 
 Status LayoutReader::read_outer(std::string_view numbers) {
-  const auto lr = number_of<double>(next_word(numbers));
-  const auto momentum = number_of<double>(next_word(numbers));
+  const auto lr = number_of<double>(take_until(' ', numbers));
+  const auto momentum = number_of<double>(take_until(' ', numbers));
   const bool fits = lr && momentum && numbers.empty() && std::isfinite(*lr) && *lr > 0 &&
                     *momentum >= 0 && *momentum < 1;
   if (!fits) return bad("no outer optimizer, accepted: outer LR MOMENTUM, above 0, 0 to below 1");
@@ -142,7 +134,7 @@ Status LayoutReader::read_tensor(std::string name, std::string_view sizes) {
   GuestLayout::Tensor tensor{std::move(name), {}};
   uint64_t elements = 1, extent = 1;  // extent: a size of 0 counts as 1
   while (!sizes.empty()) {
-    const auto size = number_of<int64_t>(next_word(sizes));
+    const auto size = number_of<int64_t>(take_until(' ', sizes));
     if (!size || *size < 0) return bad("a size that is no number, accepted: 0 or more");
     const auto count = std::max<uint64_t>(1, static_cast<uint64_t>(*size));
     if (extent > kGuestElements / count)
@@ -162,13 +154,13 @@ Status LayoutReader::read_tensor(std::string name, std::string_view sizes) {
 }
 
 Status LayoutReader::read_tied(std::string name, std::string_view rest) {
-  GuestLayout::Tied tied{std::move(name), std::string(next_word(rest)), {}, {}};
+  GuestLayout::Tied tied{std::move(name), std::string(take_until(' ', rest)), {}, {}};
   const auto of = elements_.find(tied.of);
   if (of == elements_.end()) return bad("tied to a tensor that there is not");
   uint64_t elements = 1, last = 0;  // last: the furthest element that it has
   const bool is_empty = of->second == 0;
   while (!rest.empty()) {
-    const std::string_view side = next_word(rest);
+    const std::string_view side = take_until(' ', rest);
     const size_t colon = side.find(':');
     const auto size = number_of<int64_t>(side.substr(0, colon));
     const auto stride =
@@ -278,7 +270,7 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
 Result<GuestLayout> read_guest_layout(std::string_view text) {
   LayoutReader reader;
   while (!text.empty())
-    if (Status ok = reader.read(next_line(text)); !ok) return ok.error();
+    if (Status ok = reader.read(take_until('\n', text)); !ok) return ok.error();
   return std::move(reader).whole();
 }
 
@@ -288,8 +280,8 @@ Result<GuestReport> read_guest_report(std::string_view text) {
     return world_error(fmt::format("report refused: line {}: {}", report.size() + 1, what));
   };
   do {
-    std::string_view line = next_line(text);
-    const std::string_view name = next_word(line);
+    std::string_view line = take_until('\n', text);
+    const std::string_view name = take_until(' ', line);
     if (!is_measure(name))
       return bad(fmt::format("no name, accepted: 1 to {} characters a to z, 0 to 9 and _",
                              kGuestMeasureName));

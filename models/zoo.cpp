@@ -106,7 +106,7 @@ void plan_resnet18(Planner& planner, const SampleShape& in, int classes) {
   planner.linear("fc", from, classes);
 }
 
-// What is added to the sum of a layer's input starts smaller, by the number of such sums.
+// Weights whose output is added to the residual stream start smaller, by the number of such sums.
 void plan_transformer(Planner& planner, const TransformerShape& shape, int vocabulary, int window) {
   const int64_t width = shape.width;
   const double usual = kTransformerDeviation;

@@ -53,8 +53,8 @@ struct TransformerShape {
   int context = 0;  // most tokens that it sees; 0: the window of the run
 };
 
-/// What "gpt-char" or "gpt:..." says; nothing: it is another model. Errors (user): a gpt of no
-/// shape.
+/// The shape of "gpt-char" or "gpt:..."; nullopt for another model. Errors (user): a gpt without a
+/// valid shape.
 Result<std::optional<TransformerShape>> transformer_of(const std::string& model);
 
 struct NetworkPlan {

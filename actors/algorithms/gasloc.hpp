@@ -2,7 +2,7 @@
 // comparison. Paper: arXiv:2606.11081, of which no code is public; its constants are not known, and
 // gamma (--outer-momentum) is ours.
 //
-//   y_i     = theta_i - eta g_i                  g_i what the inner steps have done
+//   y_i     = theta_i - eta g_i                  g_i minus the sum of the inner steps
 //   theta_i = (y_i + y_j) / 2 + gamma (y_i - y_i of the round before)
 //                                                j of a matching of all ranks, another each round
 //
@@ -13,27 +13,21 @@
 // Invariant: the mean of theta follows the equation with the mean of y, while nothing is lost.
 // Cost per rank and round: one message of the model to one rank. Memory: theta, u, y.
 #pragma once
-#include "actors/algorithms/rule.hpp"
+#include "actors/algorithms/outer_pair_rule.hpp"
 
 namespace grapevine {
 
-class Gasloc final : public RoundRule {
+class Gasloc final : public OuterPairRule {
  public:
   explicit Gasloc(const RuleContext&);
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
-  bool conserves() const override { return false; }
-  size_t message_bytes() const override { return layout_.bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
-  double distance(size_t edge, const Payload&) override;  // of y_j from theta
-  ConstVec step() override { return u_; }
   void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
-  double gamma_, eta_ = 0;
-  Buffer u_, before_;  // u = y - theta, and y of the round before
+  Buffer before_;  // y of the round before
 };
 
 }  // namespace grapevine

@@ -27,7 +27,6 @@
 #include "actors/algorithms/requirements.hpp"
 #include "kernels/base/registry.hpp"
 #include "kernels/base/spec.hpp"
-#include "topologies/schedule.hpp"
 
 namespace grapevine {
 
@@ -84,20 +83,19 @@ PeerSchedule push_sum_schedule(const RuleSettings& settings) {
   return settings.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
 }
 
-RoundPartners::Pair push_sum_partners(const RuleSettings& settings, int place, int ranks, uint64_t,
-                                      uint64_t phase) {
-  const OnePeer peer = one_peer(place, ranks, static_cast<int64_t>(phase / PushSum::kPhases),
-                                static_cast<int>(phase % PushSum::kPhases), PushSum::kPhases,
-                                push_sum_schedule(settings));
-  return {peer.to, peer.from};
+OnePeer push_sum_partners(const RuleSettings& settings, int place, int ranks, uint64_t,
+                          uint64_t phase) {
+  return one_peer(place, ranks, static_cast<int64_t>(phase / PushSum::kPhases),
+                  static_cast<int>(phase % PushSum::kPhases), PushSum::kPhases,
+                  push_sum_schedule(settings));
 }
 
 int push_sum_most_behind(const RuleSettings& settings, int ranks) {
   return most_behind(ranks, push_sum_schedule(settings));
 }
 
-RoundPartners::Pair matching_partners(const RuleSettings&, int place, int ranks, uint64_t seed,
-                                      uint64_t round) {
+OnePeer matching_partners(const RuleSettings&, int place, int ranks, uint64_t seed,
+                          uint64_t round) {
   const int other = matched(place, ranks, seed, round);
   return {other, other};
 }

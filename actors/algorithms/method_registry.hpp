@@ -7,6 +7,7 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "kernels/base/result.hpp"
+#include "topologies/schedule.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -16,15 +17,12 @@ enum class Pattern { pairwise, rounds, collective };
 /// Which policies of lost messages (Missing) a method has, besides sending them again.
 enum class Losses { none, own, any };
 
-/// Whom a rank sends to in a phase of its rounds, and whom it hears, where a method does not go by
-/// the graph.
+/// The ranks that a rank sends to and hears in a phase of its rounds, if a method does not use the
+/// graph.
 struct RoundPartners {
-  struct Pair {
-    int to = 0, from = 0;  // places among all live ranks; the rank's own: nobody
-  };
-
-  /// Pure. `place` is the rank's, of two at least.
-  Pair (*of)(const RuleSettings&, int place, int ranks, uint64_t seed, uint64_t phase) = nullptr;
+  /// Places among all live ranks; the rank's own place means no partner. Pure. `place` is that of
+  /// the rank, of at least two.
+  OnePeer (*of)(const RuleSettings&, int place, int ranks, uint64_t seed, uint64_t phase) = nullptr;
   /// How many phases another rank may be behind one that waits for its sender in each.
   int (*most_behind)(const RuleSettings&, int ranks) = nullptr;
   bool has_reference = false;  // takes settings.reference_schedule

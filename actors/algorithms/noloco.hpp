@@ -1,7 +1,7 @@
 // NoLoCo: outer steps with momentum that two ranks take together, for comparison.
 // Paper: Kolehmainen et al. arXiv:2506.10911, as its published code has it.
 //
-//   theta'_i  = theta_i - g_i                    g_i what the inner steps have done
+//   theta'_i  = theta_i - g_i                    g_i minus the sum of the inner steps
 //   d_i       = mu d_i + eta ((theta'_i + theta'_j) / 2 - theta_i)
 //   theta_i  += d_i                              j of a matching of all ranks, another each round
 //
@@ -12,27 +12,21 @@
 // sum of theta is not kept by an exchange, whose jump enters the momentum.
 // Cost per rank and round: one message of the model to one rank. Memory: theta, u, d.
 #pragma once
-#include "actors/algorithms/rule.hpp"
+#include "actors/algorithms/outer_pair_rule.hpp"
 
 namespace grapevine {
 
-class NoLoCo final : public RoundRule {
+class NoLoCo final : public OuterPairRule {
  public:
   explicit NoLoCo(const RuleContext&);
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
-  bool conserves() const override { return false; }
-  size_t message_bytes() const override { return layout_.bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
-  double distance(size_t edge, const Payload&) override;  // of theta'_j from theta
-  ConstVec step() override { return u_; }
   void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
-  double mu_, eta_ = 0;
-  Buffer u_, d_;  // u = theta' - theta
+  Buffer d_;
 };
 
 }  // namespace grapevine

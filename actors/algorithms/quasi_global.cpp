@@ -2,18 +2,8 @@
 
 namespace grapevine {
 
-namespace {
-
-// The optimizer without its momentum, which is ours.
-RuleContext without_momentum(RuleContext context) {
-  context.settings.optimizer.momentum = 0;
-  return context;
-}
-
-}  // namespace
-
 QuasiGlobal::QuasiGlobal(const RuleContext& c)
-    : GossipRule(without_momentum(c)),
+    : GossipRule(c.without_momentum()),
       mu_(c.settings.optimizer.momentum),
       nesterov_(c.settings.optimizer.nesterov),
       m_(execution_, size(), dtype()),

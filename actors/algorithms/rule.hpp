@@ -24,6 +24,13 @@ struct RuleContext {
   Execution execution;
   RuleSettings settings;
   ConstVec x;  // the initial point
+
+  /// For a rule that has the momentum itself: its optimizer has none.
+  RuleContext without_momentum() const {
+    RuleContext context = *this;
+    context.settings.optimizer.momentum = 0;
+    return context;
+  }
 };
 
 /// One epoch, as the rule of one rank sees it.

@@ -45,8 +45,8 @@ struct RuleSettings {
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
 };
 
-/// What a rank hands to its rule as gradients: what so many steps of an optimizer of its own have
-/// done (actors/state/local_steps.hpp). The rule's optimizer is the outer one then.
+/// The inner steps of a rank: it gives the sum of so many steps of an inner optimizer to its rule
+/// as one gradient (actors/state/local_steps.hpp). The optimizer of the rule is then the outer one.
 struct InnerSteps {
   uint64_t count = 1;
   double outer_lr = 0;  // of the rule's steps; 0: none are handed over, the rule has the gradients

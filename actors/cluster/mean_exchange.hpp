@@ -17,7 +17,7 @@
 // otherwise every kAgain_s, however often a neighbour asks. A node remembers one request of each
 // peer and direction, for any number.
 //
-// What a neighbour sends is compared with the sum here. If the means of the first vector are
+// A node compares the sum of a neighbour with the sum here. If the means of the first vector are
 // farther from each other than the ranks here can reach, the mean continues without that neighbour,
 // as if the two could not reach each other.
 //

@@ -103,7 +103,7 @@ struct FetcherOptions {
     uint32_t rank = 0;
   };
   std::vector<Source> sources;  // asked in this order, each at most five times
-  // What is wrong with a state that is there in whole; empty: nothing. May be none.
+  // Returns the error in a complete state, or an empty text. The function may be absent.
   std::function<std::string(const std::vector<Buffer>& vectors)> complaint = {};
 };
 

@@ -46,7 +46,7 @@ struct GuestHallOptions {
   std::chrono::seconds latecomers{10};
 };
 
-/// What the script of a rank has measured, as it said last.
+/// The last value that the script of a rank reported under a name.
 struct GuestMeasure {
   double value = 0;
   uint64_t steps = 0;   // of the rank, then

@@ -28,7 +28,7 @@ struct GuestFinished {};  // nobody takes steps of the rank any more: it has don
 
 using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>>;
 
-/// Which script has which of a node's places, and which worker serves it. Any thread.
+/// The script at each place of a node, and the worker that serves it. Any thread.
 class GuestTable {
  public:
   struct Server {

@@ -62,7 +62,7 @@ WorkerActor Node::spawn_worker(int rank) {
                           .gradient_s = deps_.gradient_s,
                           .compute = deps_.compute,
                           .counters = deps_.counters,
-                          .ledger = {deps_.ledgers, &(*deps_.ledgers)[place]},
+                          .ledger = {deps_.ledgers, ledger_of(rank)},
                           .state = state_of(rank),
                           .node = caf::actor_cast<NodeActor>(this)};
   WorkerActor worker = deps_.make_worker(system(), std::move(deps)).actor;
@@ -266,8 +266,7 @@ void Node::finish() {
   });
 }
 
-// What ranks have done alone is in their rules, and in rounds on its way, before nothing new may
-// begin.
+// The rules take the unfinished inner steps, and in rounds send them, before new work is refused.
 void Node::hand_in() {
   const auto drain = [this] {
     for (const Rank& actors : ranks_)
@@ -424,13 +423,17 @@ void Node::start(int rank) {
   if (!worker) return;
   const Method& method = method_named(deps_.settings->method);
   const bool waits = method.pattern != Pattern::pairwise && method.waits;
-  (*deps_.ledgers)[static_cast<size_t>(rank - first_rank_)].begin(rank, waits);
+  ledger_of(rank)->begin(rank, waits);
   send(worker, Start{});
 }
 
+RankLedger* Node::ledger_of(int rank) {
+  Ledgers& ledgers = *deps_.ledgers;
+  return ledgers.empty() ? nullptr : &ledgers[static_cast<size_t>(rank - first_rank_)];
+}
+
 void Node::lose(int rank, Lost what) {
-  if (deps_.ledgers->empty()) return;
-  (*deps_.ledgers)[static_cast<size_t>(rank - first_rank_)].lose(what, deps_.clock.now());
+  if (RankLedger* const ledger = ledger_of(rank)) ledger->lose(what, deps_.clock.now());
 }
 
 void Node::kill(int rank) {

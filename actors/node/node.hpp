@@ -79,6 +79,7 @@ class Node final : public NodeActor::base {
   void dismiss(int rank);
   Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void start(int rank);
+  RankLedger* ledger_of(int rank);  // null: no rank has a worker
   void lose(int rank, Lost);
   void tell_manager();
   void tell_work();

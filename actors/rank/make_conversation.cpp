@@ -27,14 +27,13 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.phases = method.phases(of.rule);
     options.waits = method.waits;
     options.resends = of.rule.missing == Missing::resend;
-    if (method.partners) {
-      options.partners = [method, rule = of.rule, seed = s.seed](int place, int ranks,
-                                                                 uint64_t phase) {
-        const auto [to, from] = method.partners.of(rule, place, ranks, seed, phase);
-        return OnePeer{to, from};
+    if (const RoundPartners partners = method.partners) {
+      options.partners = [partners, rule = of.rule, seed = s.seed](int place, int ranks,
+                                                                   uint64_t phase) {
+        return partners.of(rule, place, ranks, seed, phase);
       };
-      options.most_behind = [method, rule = of.rule](int ranks) {
-        return method.partners.most_behind(rule, ranks);
+      options.most_behind = [partners, rule = of.rule](int ranks) {
+        return partners.most_behind(rule, ranks);
       };
     }
     options.patience_s = patience_s;

@@ -37,7 +37,8 @@ Result<RunResult> run(const Settings&, RunHooks = {});
 /// How many threads compute gradients under these settings; what the objective must be made with.
 int compute_threads(const Settings&);
 
-/// Those of an outcome, without ranks that are apart from all their neighbours, unless all are.
+/// The parameters of an outcome, without ranks that are apart from all their neighbours; if all
+/// ranks are apart, all parameters.
 std::vector<RankParameters> ranks_in_mean(const Outcome&);
 
 /// The mean of the parameters over these, in the layout's dtype. REQUIRES: there are some.

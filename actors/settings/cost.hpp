@@ -42,7 +42,7 @@ enum class Lost { kill, failure, pause, join, script, silence, drain };
 constexpr std::array<const char*, 7> kLostNames = {"kill",   "failure", "pause", "join",
                                                    "script", "silence", "drain"};
 
-/// What made a rank lose time. Of each kind and rank the first few are told by themselves.
+/// A cause of lost time. For each kind and rank the first few have an entry of their own.
 struct LostTime {
   Lost what = Lost::kill;
   int rank = 0;

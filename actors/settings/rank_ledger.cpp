@@ -127,7 +127,7 @@ LostTime& RankLedger::open(Lost what, double now, double at_s) {
   return lost;
 }
 
-// Which of both was first, the clock of the node or what the rank was at, is chance.
+// The pulse of the node may come before or after the event of the rank that ended the pause.
 void RankLedger::stood_still(double from_s, double until_s) {
   const std::lock_guard lock(mutex_);
   if (ended_ || !has_begun_ || doing_ == Doing::lost) return;

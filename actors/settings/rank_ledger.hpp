@@ -26,8 +26,8 @@ class StepDurations {
   uint64_t steps_ = 0;
 };
 
-/// What a rank does with its time, from time 0 on. Any thread may call; a time before the last one
-/// counts as that.
+/// The account of a rank's time, from time 0 on. Any thread may call. A time before the last one
+/// counts as the last one.
 class RankLedger {
  public:
   // Its worker's, whichever that is: not heard of one that the node has given up.

@@ -88,7 +88,7 @@ struct Settings {
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
 
-/// What the ranks hand to their rules.
+/// The inner steps of the ranks.
 InnerSteps inner_steps_of(const Settings&);
 /// The settings of the rules, whose optimizer is the outer one where there are inner steps.
 RuleSettings rule_settings_of(const Settings&);

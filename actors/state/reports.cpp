@@ -11,6 +11,8 @@ namespace grapevine {
 
 namespace {
 
+bool is_apart(const StateRank& rank) { return !rank.rule || rank.guard.apart_by().has_value(); }
+
 void add_far_edges(int rank, const Guard& guard, std::vector<FarEdge>& far) {
   if (const auto by = guard.apart_by()) far.push_back({rank, Guard::kAll, true, true, *by, *by});
   for (const Guard::Edge& e : guard.edges()) {
@@ -49,12 +51,10 @@ void Reports::read_all(size_t place, Seen see, std::function<void()> done) {
   done();
 }
 
-// Whether a sample includes the rank: one that is apart only if all are.
-bool Reports::counts_in_sample(const StateRank& rank) const {
-  const auto is_apart = [](const StateRank& r) {
-    return !r.rule || r.guard.apart_by().has_value();
-  };
-  return !is_apart(rank) || std::ranges::all_of(ranks_.all(), is_apart);
+// Which ranks a sample includes: those that are apart only if all are.
+std::function<bool(const StateRank&)> Reports::in_sample() const {
+  const bool all_are = std::ranges::all_of(ranks_.all(), is_apart);
+  return [all_are](const StateRank& rank) { return all_are || !is_apart(rank); };
 }
 
 void Reports::sample(const Sample& request, std::function<void(SampleReply)> reply) {
@@ -62,9 +62,10 @@ void Reports::sample(const Sample& request, std::function<void(SampleReply)> rep
   const size_t size = ranks_.layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
   const auto all = std::make_shared<SampleReply>();
-  const auto see = [this, sum, all, reference = request.reference](StateRank& rank, const auto& x) {
+  const auto see = [sum, all, counts = in_sample(), reference = request.reference](StateRank& rank,
+                                                                                   const auto& x) {
     add_far_edges(rank.rank, rank.guard, all->far);
-    if (!counts_in_sample(rank)) return;
+    if (!counts(rank)) return;
     const ConstVec center(reference->data(), reference->size(), DType::f64);
     all->squares += add_deviation({}, *x, center, *sum);
     ++all->ranks;
@@ -79,10 +80,11 @@ void Reports::sample(const Sample& request, std::function<void(SampleReply)> rep
 void Reports::sample_on_device(const Sample& request, std::function<void(SampleReply)> reply) {
   const auto sample = std::make_shared<DeviceSample>(ranks_.execution, ranks_.layout());
   SampleReply all;
+  const auto counts = in_sample();
   for (const StateRank& rank : ranks_.all()) {
     if (!rank.rule) continue;
     add_far_edges(rank.rank, rank.guard, all.far);
-    if (!counts_in_sample(rank)) continue;
+    if (!counts(rank)) continue;
     const auto look = [&] { rank.rule->read(ranks_.now(), sample->place()); };
     if (ranks_.guarded(rank.rank, look)) sample->add();
   }

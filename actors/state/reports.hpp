@@ -21,7 +21,7 @@ class Reports {
 
  private:
   using Seen = std::function<void(StateRank&, const std::shared_ptr<Buffer>& x)>;
-  bool counts_in_sample(const StateRank&) const;
+  std::function<bool(const StateRank&)> in_sample() const;
   void read_all(size_t place, Seen see, std::function<void()> done);
   void sample_on_device(const Sample&, std::function<void(SampleReply)> reply);
   std::shared_ptr<Buffer> conserved();

@@ -1,4 +1,4 @@
-// What a state actor is made with.
+// The dependencies of a state actor.
 #pragma once
 #include <cstddef>
 #include <functional>

@@ -16,8 +16,8 @@ class Steps {
       : ranks_(ranks), copies_(copies), exchanges_(exchanges) {}
 
   void gradient(Gradient&);
-  /// What was done to the front since it was base is the rule's step, by its outer optimizer; the
-  /// front is x then, or x after the local part of a round.
+  /// The rule takes base - front as a gradient for its outer optimizer. Then the front is x, or x
+  /// after the local part of a round.
   void step_by_front(StateRank&, const GuestFronts::Front&, double lr,
                      std::function<void(StateRank&)> then);
   /// The learning rate of a step of the rule after inner steps, of which there may be none.

@@ -40,12 +40,6 @@ std::string normal(const std::string& name, const std::string& text) {
   return option != nullptr && set_option(*option, text) ? option_text(*option) : text;
 }
 
-// run.json, or nothing.
-Json record_in(const std::string& folder) {
-  const auto text = real_disk().read(folder + "/run.json");
-  return text ? json_of_text<Json>(*text) : Json();
-}
-
 std::string state_of(const Json& record) {
   const auto found = record.is_object() ? record.find("state") : record.end();
   const bool told = record.is_object() && found != record.end() && found->is_string();
@@ -144,6 +138,11 @@ Result<Beginning> after_kill(Options& options, Objective& objective) {
 }
 
 }  // namespace
+
+Json record_in(const std::string& folder) {
+  const auto text = real_disk().read(folder + "/run.json");
+  return text ? json_of_text<Json>(*text) : Json();
+}
 
 std::string resumed_by_node(const Options& launch, int node) {
   const int had = launch.hosts.empty() ? nodes_in(launch.resume) : 0;

@@ -1,5 +1,6 @@
 // Where a run resumes: --resume, or the same command again in a folder whose run was killed.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ namespace grapevine {
 
 /// The value in run.json that tells that a run was refused before it began.
 inline constexpr char kStartRefused[] = "start";
+
+/// The run.json of a folder; null if there is none.
+nlohmann::ordered_json record_in(const std::string& folder);
 
 /// If `given` has --resume: the entries of the run's record, then the given ones; --ranks may be
 /// another number, and --topology another graph then. In a run of several processes the record is

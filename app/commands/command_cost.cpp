@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "app/checkpoint/real_disk.hpp"
+#include "app/checkpoint/resume.hpp"
 #include "app/commands/commands.hpp"
 #include "app/output/cost_report.hpp"
 #include "app/output/json_output.hpp"
@@ -28,8 +28,7 @@ std::vector<std::string> folders_of(const std::string& run) {
 }
 
 std::optional<Cost> cost_in(const std::string& folder) {
-  const auto text = real_disk().read(folder + "/run.json");
-  const Json record = text ? json_of_text<Json>(*text) : Json();
+  const Json record = record_in(folder);
   const bool has_result = record.is_object() && record.contains("result");
   const Json& result = has_result ? record["result"] : record;
   const bool told = has_result && result.is_object() && result.contains("cost");

@@ -134,7 +134,7 @@ void announce_host(const Options& options) {
                  " is a loopback address here: the node listens at all addresses of this host");
 }
 
-// What the first script of the run has said of it.
+// Takes the settings that the first script of the run gave.
 void take_from_scripts(const GuestHall& hall, Settings& settings) {
   settings.gradients = hall.gradients();
   const GuestLayout::Outer outer = hall.outer();

@@ -7,14 +7,11 @@
 #include <limits>
 
 #include "app/output/cost_report.hpp"
+#include "app/output/row.hpp"
 #include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {
-
-void row(const char* name, const std::string& text) {
-  std::printf("  %-22s %s\n", name, text.c_str());
-}
 
 std::string number(const Json& n) { return n.is_number() ? with_commas(n.get<double>()) : "n/a"; }
 

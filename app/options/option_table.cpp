@@ -235,7 +235,8 @@ OptionTable rows_of_several_processes(Options& o) {
       {"address", &o.address, kCtl, "ADDR",
        "name of a node on this machine, or the address of a node"},
       {"verb", &o.verb, kCtl, "VERB", "the request"},
-      {"argument", &o.argument, kCtl | kKeygen | kCost, "ARG", "a graph, a file, or how many events"},
+      {"argument", &o.argument, kCtl | kKeygen | kCost, "ARG",
+       "a graph, a file, or how many events"},
   };
 }
 

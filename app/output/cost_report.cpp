@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/output/row.hpp"
 #include "app/system/words.hpp"
 
 namespace grapevine {
@@ -14,10 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kLinesAtMost = 8;
-
-void row(const std::string& name, const std::string& text) {
-  std::printf("  %-22s %s\n", name.c_str(), text.c_str());
-}
 
 double work_s(const Cost& cost) { return cost.parts[static_cast<size_t>(Part::work)]; }
 

@@ -1,4 +1,4 @@
-// What the time of a run went to (actors/settings/cost.hpp), as text and as JSON. Internal to the
+// The cost of a run (actors/settings/cost.hpp) as text and as JSON. Internal to the
 // program: it shows nlohmann-json.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ void print_cost(const Cost&);
 /// Null where nothing was computed.
 nlohmann::ordered_json json_of(const Cost&);
 
-/// What json_of has written; nothing: it is null, or was not written by it.
+/// The cost that json_of wrote; nullopt if the value is null or something else.
 std::optional<Cost> cost_of(const nlohmann::ordered_json&);
 
 }  // namespace grapevine

@@ -9,15 +9,12 @@
 #include "app/output/cost_report.hpp"
 #include "app/output/curves.hpp"
 #include "app/output/json_output.hpp"
+#include "app/output/row.hpp"
 #include "app/system/words.hpp"
 #include "models/guest.hpp"
 
 namespace grapevine {
 namespace {
-
-void row(const std::string& name, const std::string& text) {
-  std::printf("  %-22s %s\n", name.c_str(), text.c_str());
-}
 
 std::string number(uint64_t n) { return with_commas(static_cast<double>(n)); }
 

@@ -159,7 +159,7 @@ struct Course {
     return hooks;
   }
 
-  /// What scripts have reported since the last time.
+  /// Takes the reports of scripts since the last call.
   void take_reported(const GuestHall& guests, double at_s, uint64_t gradients) const {
     const std::lock_guard lock(*turn);
     for (const GuestStatus& script : guests.status()) {

@@ -1,4 +1,4 @@
-// What elementwise passes are made of, for the CPU and for CUDA alike. Sources are built without
+// The parts of elementwise passes, for the CPU and for CUDA alike. Sources are built without
 // fused multiply-add: every build of a pass, GPU included, gives the same bits.
 //
 // A pass is described once, in one block of rule_passes.hpp or vector_passes.hpp:
@@ -14,9 +14,8 @@
 // device is told, the addresses that it hands back and the alignment of a launch (launch.hpp)
 // follow. tests/device/footprints_test.cpp lays every span against a guard page.
 //
-// What is in the unnamed namespace is there in an unnamed namespace on purpose: each instruction
-// set is its own translation unit and must keep its own copies (a shared one could be linked into
-// the build for an older processor).
+// The unnamed namespace is on purpose: each instruction set is its own translation unit and must
+// keep its own copies (a shared one could be linked into the build for an older processor).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -533,7 +533,8 @@ TEST_CASE("of rounds it is told how far ranks were apart, and of push-sum what t
   const auto objective = grapevine::make_objective(options.settings);
   const auto on = grapevine::go_on(*checkpoint, options.settings, -1, **objective);
   if (!on) FAIL(on.error().message);
-  CHECK_THAT(text_of(on->told), Catch::Contains("push-sum's weights here add up to 7.5 for 8 ranks"));
+  CHECK_THAT(text_of(on->told),
+             Catch::Contains("push-sum's weights here add up to 7.5 for 8 ranks"));
 }
 
 TEST_CASE("ranks of nodes that have no place are left out, and a launch tells what that moves") {

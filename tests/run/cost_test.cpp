@@ -12,19 +12,7 @@ constexpr int kRanks = 8;
 constexpr uint64_t kWork = 800;
 
 Settings work(Share share, const char* method = "a2cid2") {
-  Settings s = free_gossip("ring", kRanks, 0.05);
-  s.method = method;
-  s.pacing = Pacing::greedy;
-  s.target = 0;
-  s.until_s = 0;
-  s.share = share;
-  s.gradients = kWork;
-  s.objective.objective = "quadratic";
-  s.objective.dim = 10;
-  s.objective.noise = 0.1;
-  s.rule.optimizer = {};
-  s.lr = {0.05, Schedule::cosine, 0.1};
-  return s;
+  return at_work(kRanks, kWork, method, share);
 }
 
 double part_of(const Cost& cost, Part p) { return cost.parts[static_cast<size_t>(p)]; }

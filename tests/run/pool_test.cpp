@@ -13,18 +13,8 @@ constexpr int kRanks = 8;
 constexpr uint64_t kWork = 800;
 
 Settings pooled(const char* method, Pacing pacing) {
-  Settings s = free_gossip("ring", kRanks, 0.05);
-  s.method = method;
+  Settings s = at_work(kRanks, kWork, method, Share::pool);
   s.pacing = pacing;
-  s.target = 0;
-  s.until_s = 0;
-  s.share = Share::pool;
-  s.gradients = kWork;
-  s.objective.objective = "quadratic";
-  s.objective.dim = 10;
-  s.objective.noise = 0.1;
-  s.rule.optimizer = {};
-  s.lr = {0.05, Schedule::cosine, 0.1};
   return s;
 }
 

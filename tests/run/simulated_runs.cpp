@@ -95,6 +95,22 @@ double throughput(const RunResult& r, const Settings& s) {
   return 2 * static_cast<double>(r.outcome.exchanges) / s.ranks / r.outcome.seconds;
 }
 
+Settings at_work(int ranks, uint64_t gradients, const char* method, Share share) {
+  Settings s = free_gossip("ring", ranks, 0.05);
+  s.method = method;
+  s.pacing = Pacing::greedy;
+  s.target = 0;
+  s.until_s = 0;
+  s.share = share;
+  s.gradients = gradients;
+  s.objective.objective = "quadratic";
+  s.objective.dim = 10;
+  s.objective.noise = 0.1;
+  s.rule.optimizer = {};
+  s.lr = {0.05, Schedule::cosine, 0.1};
+  return s;
+}
+
 double bytes_per_rank(int ranks) {
   Settings s = gossip("ring", ranks);
   s.target = 0;

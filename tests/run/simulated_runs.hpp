@@ -40,6 +40,9 @@ double throughput(const RunResult&, const Settings&);
 /// beside its x and x~, with its share of what all have in common: the graph, the clock's queue.
 double bytes_per_rank(int ranks);
 
+/// So many gradients of a noisy quadratic by ranks on a ring, with pacing greedy.
+Settings at_work(int ranks, uint64_t gradients, const char* method, Share share);
+
 LinkFault loss_of(FrameClass frames, double probability);
 RankFault rank_fault(RankFaultKind kind, std::vector<int> ranks, double at = 0);
 
