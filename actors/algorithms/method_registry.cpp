@@ -27,6 +27,7 @@
 #include "actors/algorithms/requirements.hpp"
 #include "kernels/base/registry.hpp"
 #include "kernels/base/spec.hpp"
+#include "topologies/schedule.hpp"
 
 namespace grapevine {
 

@@ -7,10 +7,11 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "kernels/base/result.hpp"
-#include "topologies/schedule.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
+
+struct OnePeer;  // topologies/schedule.hpp
 
 enum class Pattern { pairwise, rounds, collective };
 
