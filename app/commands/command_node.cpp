@@ -145,7 +145,7 @@ void take_from_scripts(const GuestHall& hall, Settings& settings) {
 // were started at the same time.
 Status meet(const Options& o) {
   announce_host(o);
-  if (!o.peers.awaits_join) return Done{};
+  if (!o.peers.meets_here || o.peers.join.empty()) return Done{};
   constexpr std::chrono::milliseconds kLook{20};
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(o.peers.patience_s);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "kernels/base/spec.hpp"
 #include "kernels/memory/hash.hpp"
@@ -140,6 +142,30 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   return Done{};
 }
 
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The nearest process above this one that was started without the variable: the one that has set
+// it, also where shells are between the two. Of a process of another user nothing is known.
+pid_t starter_without(const std::string& variable) {
+  constexpr int kAtMost = 64;
+  pid_t process = getppid();
+  for (int k = 0; k < kAtMost && process > 1; ++k) {
+    const std::string folder = fmt::format("/proc/{}/", process);
+    if (('\0' + text_of(folder + "environ")).find('\0' + variable + '=') == std::string::npos)
+      break;
+    const std::string told = text_of(folder + "stat");  // "PID (NAME) STATE PARENT"
+    const size_t name = told.rfind(')');
+    const auto parent =
+        name == told.npos ? 0 : std::atoi(told.c_str() + std::min(name + 3, told.size()));
+    if (parent <= 0) break;
+    process = parent;
+  }
+  return process;
+}
+
 // As Open MPI and those with its PMI (MPICH, Intel) tell their processes: their number, and no
 // address. On one host they meet at sockets by their names.
 Status from_mpi(const Environment& get, const char* process, const char* processes,
@@ -154,10 +180,8 @@ Status from_mpi(const Environment& get, const char* process, const char* process
         "--join with the address of another (srun and torchrun tell it)",
         place->processes, *together));
   const std::string starter = "mpi-" + job;
-  if (place->process > 0) {
-    peers.join = numbered_name(starter, 0);
-    peers.awaits_join = true;
-  }
+  peers.meets_here = true;
+  if (place->process > 0) peers.join = numbered_name(starter, 0);
   take_place(*place, starter, ranks, peers);
   return Done{};
 }
@@ -236,7 +260,8 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
   // tells how many are on this host; srun tells the PMI's variables alone.
   if (get("PMI_SIZE") && get("PMI_RANK") && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
     return from_mpi(get, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
-                    get("PMI_JOBID").value_or(std::to_string(getppid())), ranks, peers);
+                    get("PMI_JOBID").value_or(std::to_string(starter_without("PMI_RANK"))), ranks,
+                    peers);
   // A program that a batch script itself runs is no task of a step.
   const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
   if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")

@@ -27,8 +27,8 @@ std::string numbered_name(const std::string& starter, int number);
 /// address, the others join it; where torchrun's own store has that port, at the next one.
 /// Slurm (SLURM_PROCID, SLURM_NTASKS or SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST), in a step:
 /// process p listens at a port of the job + p and joins the first processes of the first hosts.
-/// mpirun (OMPI_COMM_WORLD_*, or PMI_RANK and PMI_SIZE), on one host: all meet at process 0's unix
-/// socket, by its name, and wait until it listens.
+/// mpirun (OMPI_COMM_WORLD_*, or PMI_RANK and PMI_SIZE), on one host: all listen at unix sockets,
+/// with a run key too, and meet at process 0's, by its name, for which they wait.
 /// Each takes the ranks of its number, and a name of it and of what started it, which is the same
 /// when it is started again: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p,
 /// slurm-JOB.STEP.p, mpi-JOB.p. One process of one is started as if alone.

@@ -45,7 +45,9 @@ struct PeerOptions {
   std::string own_key;  // a file in the run directory, made where there is none; empty: none
   bool no_key = false;  // TCP on loopback without one
   bool ends_with_input = false;
-  bool awaits_join = false;  // `join` names a process that is started at the same time
+  // They were all started on this host at the same time: each listens at a unix socket of its name,
+  // with a key too, and waits for the one that `join` names.
+  bool meets_here = false;
   int first_rank = -1, total_ranks = 0;
   double patience_s = 15;
   std::string metrics;  // [host:]port of loopback; empty: not served

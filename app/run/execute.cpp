@@ -412,7 +412,8 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
     n.join.push_back(*std::move(address));
   }
   const Reach reach = p.key.empty() ? Reach::machine : Reach::network;
-  if (n.listen.empty() && (reach == Reach::network || !others.empty())) {
+  const bool is_reached = reach == Reach::network || !others.empty();  // from elsewhere
+  if (n.listen.empty() && !p.meets_here && is_reached) {
     const std::string own = own_address_towards(others, reach);
     n.listen = own.empty() ? kAnyPort : own;
   }

@@ -15,6 +15,7 @@
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
 #include "tests/node/tools.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -299,6 +300,46 @@ TEST_CASE("a process of mpirun waits for the first one, which begins to listen l
     INFO(node->err());
     REQUIRE(node->end() == 0);
     CHECK(node->result()["ranks"] == 4);
+  }
+}
+
+TEST_CASE("what a real mpirun starts trains together, with a run key too") {
+  for (const std::string launcher : {"mpirun.openmpi", "mpirun.mpich"}) {
+    if (run_command("command -v " + launcher).status != 0) {
+      skipped("no " + launcher + " here");
+      continue;
+    }
+    for (const bool has_key : {false, true}) {
+      // The node is in the place of the shell that mpirun has started, or under one.
+      const std::string before = has_key ? "exec " : "", after = has_key ? "" : "; exit $?";
+      INFO(launcher << (has_key ? " with a key" : " without a key, under a shell"));
+      const Scratch scratch;
+      const std::string key = scratch.path("run.key");
+      REQUIRE(run_grapevine("keygen " + key).status == 0);
+      const std::string said = scratch.path("said.$OMPI_COMM_WORLD_RANK$PMI_RANK");
+      const Ran ran = run_command(
+          "XDG_RUNTIME_DIR=" + scratch.path() +
+          " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+          " OMPI_MCA_rmaps_base_oversubscribe=1 " +
+          launcher + " -n 4 sh -c '" + before +
+          GRAPEVINE_BINARY_DIR
+          "/grapevine"
+          " node --no-save --objective=quadratic --ranks=2 --threads=1 --gradients=4000 --json "
+          "--quiet --patience=60" +
+          (has_key ? " --key=" + key : "") + " > " + said + after + "'");
+      INFO(ran.out << ran.err);
+      REQUIRE(ran.status == 0);
+      for (int k = 0; k < 4; ++k) {
+        const std::string text = text_of(scratch.path("said." + std::to_string(k)));
+        const Json result = Json::parse(text, nullptr, false);
+        INFO(text);
+        REQUIRE(result.is_object());
+        CHECK(result["ranks"] == 8);
+        CHECK(result["first_rank"] == 2 * k);
+        CHECK_THAT(result["node"].get<std::string>(), Catch::EndsWith("." + std::to_string(k)));
+        CHECK_THAT(result["address"].get<std::string>(), Catch::StartsWith("unix:"));
+      }
+    }
   }
 }
 
