@@ -249,6 +249,7 @@ void Node::report(std::function<void(NodeReport&)> then) {
 void Node::finish() {
   if (finishing_) return;
   finishing_ = true;
+  outcome_.first_rank = first_rank_;
   outcome_.seconds = deps_.clock.now();
   for (RankLedger& ledger : *deps_.ledgers)
     ledger.end(outcome_.seconds);

@@ -90,6 +90,7 @@ struct RankParameters {
 
 /// The outcome of one process, at the end.
 struct Outcome : RunTotals {
+  int first_rank = 0;                 // of those here, which may be gone
   std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;
   std::vector<RankParameters> parameters;  // by rank, at one time

@@ -105,7 +105,7 @@ Idle idle_of(const Summary& s) {
     ++count;
     if (idle.rank >= 0 && fraction <= idle.most) continue;
     idle.most = fraction;
-    idle.rank = static_cast<int>(r);
+    idle.rank = s.first_rank + static_cast<int>(r);
   }
   if (count > 0) idle.mean /= count;
   return idle;

@@ -194,8 +194,7 @@ struct Course {
 void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summary) {
   const bool computes = !outcome.workers.empty();
   summary.ranks.resize(static_cast<size_t>(ranks_here(settings)));
-  if (!outcome.communicators.empty() && settings.local_ranks > 0)
-    summary.first_rank = outcome.communicators.front().rank;
+  summary.first_rank = outcome.first_rank;
   for (RankSummary& rank : summary.ranks)
     rank.idle_fraction = computes ? kNone : 0;
   auto of = [&](int rank) -> RankSummary& {

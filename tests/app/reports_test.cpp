@@ -107,6 +107,8 @@ TEST_CASE("idle time leaves out ranks that are gone") {
   CHECK(idle.most == 0.9);
   CHECK(idle.rank == 0);
   CHECK(idle_of(Summary()).rank == -1);
+  s.first_rank = 12;  // of a node, whose ranks are not the first of the run
+  CHECK(idle_of(s).rank == 12);
 }
 
 TEST_CASE("a chart has round ticks, one range of x, and lines that differ beyond the colours") {
