@@ -64,15 +64,17 @@ void Cluster::carry_out(MembershipEffects& effects) {
   for (const std::string& line : effects.lines)
     say(line);
   for (const std::string& node : effects.died) {
-    lost(node);
+    ended(node);
     departed(node);
   }
-  if (effects.changed) look_for_lost();
   const double now = deps_.clock.now();
   const size_t nodes = membership_->table().live_count();
   if (effects.changed) rosters_.want(now, nodes);
   if (effects.reborn || effects.ranks_moved) rosters_.want_at_once(now);
-  if (membership_->table().digest() != told_digest_) views_.want(now, nodes);
+  if (membership_->table().digest() != told_digest_) {
+    look_for_lost();
+    views_.want(now, nodes);
+  }
   publish_what_is_due();
   if (effects.name_taken) name_taken();
   if (effects.ranks_moved && lifecycle_.phase() == RunLifecycle::Phase::training) begin();
@@ -260,6 +262,7 @@ void Cluster::conclude() {
   ending_.stopped = ending_.drained && !somebody_else();
   ending_.departures = departures_.kept();
   ending_.lost.assign(lost_.begin(), lost_.end());
+  ending_.left.assign(left_.begin(), left_.end());
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 
@@ -315,10 +318,18 @@ void Cluster::on_settled(MeanSettled& settled) {
 
 void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 
-// Once the run ends, nodes go one after the other.
-void Cluster::lost(const std::string& node) {
-  if (lifecycle_.phase() > RunLifecycle::Phase::weighing)
+// An incarnation of it. One that has left has said so, and one that begins another is there.
+void Cluster::ended(const std::string& node) {
+  const MemberTable& table = membership_->table();
+  const MemberState state = table.at(*table.find(node)).state;
+  const bool is_over = lifecycle_.phase() > RunLifecycle::Phase::weighing;
+  if (state == MemberState::dead && is_over)  // the nodes go one after the other
     return say(fmt::format("{} does not answer any more", node));
+  if (state == MemberState::dead) lost(node);
+  if (state == MemberState::left && !is_over) left_.insert(node);
+}
+
+void Cluster::lost(const std::string& node) {
   lost_.insert(node);
   Alarm alarm;
   alarm.what = Alarm::What::lost_node;
@@ -331,10 +342,14 @@ void Cluster::lost(const std::string& node) {
   raise(alarm);
 }
 
+// The word of one that has left may come after those that say that it is dead.
 void Cluster::look_for_lost() {
+  const MemberTable& table = membership_->table();
+  const auto state_of = [&](const std::string& node) { return table.at(*table.find(node)).state; };
+  std::erase_if(left_, [&](const std::string& node) { return table.live(*table.find(node)); });
   for (auto node = lost_.begin(); node != lost_.end();) {
-    const auto index = membership_->table().find(*node);
-    if (!index || is_over(membership_->table().at(*index))) {
+    const MemberState state = state_of(*node);
+    if (state == MemberState::dead) {
       ++node;
       continue;
     }
@@ -343,7 +358,8 @@ void Cluster::look_for_lost() {
     alarm.over = true;
     alarm.at_s = deps_.clock.now();
     alarm.node = *node;
-    alarm.is = "answers again";
+    alarm.is = state == MemberState::left ? "has left" : "answers again";
+    if (state == MemberState::left) left_.insert(*node);
     raise(alarm);
     node = lost_.erase(node);
   }

@@ -33,6 +33,7 @@ struct ClusterEnding {
   int nodes = 0;
   std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
   std::vector<std::string> lost;     // nodes that answer no more: dead, still, or cut off
+  std::vector<std::string> left;     // nodes that left while others trained, and are not back
   std::vector<Departure> departures;
   bool drained = false;  // somebody asked this node alone to leave
   bool stopped = false;  // and nobody is left who goes on with the run
@@ -111,6 +112,7 @@ class Cluster final : public ClusterActor::base {
   void begin_mean(BeginMean);
   void on_settled(MeanSettled&);
   NodeStatus status() const;
+  void ended(const std::string& node);
   void lost(const std::string& node);
   void look_for_lost();
   void departed(const std::string& node);
@@ -126,7 +128,7 @@ class Cluster final : public ClusterActor::base {
   RankStatePtr fetched_;
   RunEnded ended_;
   std::vector<std::string> expected_;  // nodes in the graph when the end began
-  std::set<std::string> lost_;         // nodes that have died and not come back
+  std::set<std::string> lost_, left_;  // nodes that have died, or have left, and not come back
   ClusterEnding ending_;
   MeanOrders orders_;
   std::deque<caf::typed_response_promise<MeanSettled>> wanted_;  // consoles that wait for one

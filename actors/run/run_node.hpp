@@ -62,6 +62,7 @@ struct NodeResult {
   int ranks = 0, nodes = 0;           // that are in it
   std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
   std::vector<std::string> lost;      // nodes that answered no more, and did not come back
+  std::vector<std::string> left;      // nodes that left while others trained, and are not back
   std::vector<Departure> departures;  // of other nodes, and of this one
   bool drained = false;               // somebody asked this node to leave the others, who go on
   bool stopped = false;               // and there were no others left

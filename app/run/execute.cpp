@@ -490,8 +490,10 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.departures = std::move(result->departures);
   summary.drained = result->drained;
   summary.stopped = result->stopped;
-  if (!summary.lost.empty() && !pools(settings) && settings.gradients > 0)
-    summary.incomplete = fmt::format("{} and its ranks are gone", fmt::join(summary.lost, ", "));
+  std::vector<std::string> gone = summary.lost;
+  gone.insert(gone.end(), result->left.begin(), result->left.end());
+  if (!gone.empty() && !pools(settings) && settings.gradients > 0)
+    summary.incomplete = fmt::format("{} and its ranks are gone", fmt::join(gone, ", "));
   summary.push_weight_lost = result->mass_lost;
   if (result->mean) {
     const ConstVec mean = result->mean->vec();

@@ -178,6 +178,15 @@ struct EvenRun {
     cluster.run(8);
   }
 
+  /// The lines of alarms at all nodes.
+  std::string alarms() {
+    std::string all;
+    for (int p = 0; p < cluster.count(); ++p)
+      for (const std::string& line : cluster.at(p).lines)
+        if (line.find(kAlarm) != line.npos) all += cluster.at(p).name + " " + line + "\n";
+    return all;
+  }
+
   Settings settings = pooled(4, 1, 20);
   SimulatedCluster cluster{{.latency_s = 1e-3}, 1};
 };
@@ -234,4 +243,37 @@ TEST_CASE("a drained node's part goes to the others, and only the last one stops
   }
   CHECK(taken >= ends.settings.gradients);
   CHECK(taken <= ends.settings.gradients + kAhead);
+}
+
+TEST_CASE("nodes that leave at the same time, or one after the other, are no alarm to anybody") {
+  for (const int leaving : {1, 2, 3, 4})
+    for (const double between_s : {0.0, 0.05, 3.0}) {
+      INFO(leaving << " nodes, " << between_s << " s between them");
+      EvenRun run;
+      for (int p = 4 - leaving; p < 4; ++p) {
+        p % 2 == 0 ? run.cluster.leave(p) : run.cluster.ask(p, ConsoleVerb::drain);
+        run.cluster.run(run.cluster.now() + between_s);
+      }
+      run.cluster.run(60);
+      CHECK(run.alarms() == "");
+      for (int p = 0; p < 4; ++p) {
+        REQUIRE(run.cluster.at(p).ending);
+        CHECK(run.cluster.at(p).ending->lost.empty());
+        const bool stays = p < 4 - leaving;
+        if (stays) CHECK(run.cluster.at(p).ending->left.size() == static_cast<size_t>(leaving));
+      }
+    }
+}
+
+TEST_CASE("the death of a node is an alarm beside nodes that leave, until it is back") {
+  EvenRun run;
+  run.cluster.leave(3);
+  run.cluster.kill(2);
+  run.cluster.run(12);
+  CHECK_THAT(run.alarms(), Catch::Contains("n102: does not answer any more"));
+  CHECK_THAT(run.alarms(), !Catch::Contains("node n103"));
+  run.cluster.start(2, run.settings, -1, 4, {0});
+  run.cluster.run(60);
+  CHECK(run.cluster.at(0).ending->lost.empty());
+  CHECK(run.cluster.at(0).ending->left == std::vector<std::string>{"n103"});
 }
