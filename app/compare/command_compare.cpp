@@ -43,6 +43,7 @@ Result<int> compare(const Options& options) {
   if (Status ok = write(folder + "/compare.json", json_text(json) + "\n"); !ok) return ok.error();
   if (Status ok = write(folder + "/compare.csv", comparison_csv(*job, comparison)); !ok)
     return ok.error();
+  if (Status ok = write(folder + "/curves.csv", curves_csv(*job, *outcome)); !ok) return ok.error();
   if (const std::string svg = ranks_svg(*job, *outcome); !svg.empty()) {
     if (Status ok = write(folder + "/ranks.svg", svg); !ok) return ok.error();
     if (Status ok = write(folder + "/ranks.csv", ranks_csv(*job, *outcome)); !ok) return ok.error();

@@ -135,6 +135,19 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
   return chart_svg(title, {by_gradients, by_bytes, by_time});
 }
 
+std::string curves_csv(const Job& job, const JobOutcome& outcome) {
+  std::string text = fmt::format("group,seed,at,gradients,bytes,{}\n", job.measure.name);
+  for (size_t k = 0; k < job.cells.size(); ++k) {
+    const Json& record = outcome.cells[k].record;
+    if (record.is_null()) continue;
+    for (const ErrorPoint& p : error_curve(job.measure, record.at("result")))
+      text +=
+          fmt::format("{},{},{},{},{},{}\n", csv_field(job.cells[k].group),
+                      job.cells[k].options.settings.seed, p.at_s, p.gradients, p.bytes, p.value);
+  }
+  return text;
+}
+
 std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
   const bool judged = job.measure.name == "suboptimality";
   const char* const name = judged ? kSuboptimalities : kDistances;

@@ -25,6 +25,9 @@ double number_in(const Json& object, const std::string& name);
 /// Error against bytes sent and against virtual time; a curve a group, the mean over its seeds.
 std::string comparison_svg(const Job&, const JobOutcome&);
 
+/// The same as numbers, a line for each sample of each run.
+std::string curves_csv(const Job&, const JobOutcome&);
+
 /// A curve for each rank, if there are samples of ranks: a panel a group, as the mean over seeds;
 /// of suboptimality if the job is judged by it, otherwise of the distance from the mean. Empty:
 /// there are no such samples.

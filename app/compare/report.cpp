@@ -302,7 +302,8 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
                 b.at_end ? ", at the end of those tried: a better one may lie beyond" : "");
   for (const CellOutcome& cell : outcome.cells)
     if (!cell.complaint.empty()) std::printf("  failed: %s\n", cell.complaint.c_str());
-  std::printf("\n  runs, compare and ranks (.csv, .svg) in %s\n", comparison.folder.c_str());
+  std::printf("\n  runs, compare and ranks (.csv, .svg) and curves.csv in %s\n",
+              comparison.folder.c_str());
 }
 
 Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {

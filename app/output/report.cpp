@@ -88,6 +88,12 @@ std::string epoch_text(const EpochInfo& e) {
                      as_epoch(e.epoch), e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
 }
 
+const char* const kWordsOfARun =
+    "(an epoch is a version of the graph; chi1 and chi2: how slowly differences between ranks "
+    "vanish "
+    "on it, on the whole and across an edge, in s; eta, alpha~: the momentum and the step of an "
+    "exchange that suit it; consensus distance: the mean over ranks of |x - mean|^2)";
+
 std::optional<Error> shortfall_of(const Summary& s) {
   if (s.incomplete.empty() || s.interrupted || s.drained || s.stopped_early) return std::nullopt;
   return world_error("the run is incomplete: " + s.incomplete +

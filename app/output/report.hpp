@@ -11,6 +11,8 @@ namespace grapevine {
 
 /// "epoch 2: ring of 16, chi1 13.14, ..."
 std::string epoch_text(const EpochInfo&);
+/// What the words in it, and in the lines that follow, say: for who sees them first.
+extern const char* const kWordsOfARun;
 
 /// Of a run of which not all was done; nothing: all was, as far as is known here.
 std::optional<Error> shortfall_of(const Summary&);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "app/checkpoint/real_disk.hpp"
 #include "app/output/curves.hpp"
@@ -78,11 +79,13 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     };
   watch_.on_epoch = [this](const EpochInfo& e) {
     const std::lock_guard lock(mutex_);
-    has_begun_ = true;
+    const bool is_first = !std::exchange(has_begun_, true) && options_.peers.first_rank <= 0;
     if (checkpoints_) checkpoints_->set_epoch(e.epoch, e.topology);
     stream(json_text(json_of(e)));
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
-    if (progress_ && news) progress_->say(epoch_text(e));
+    if (!progress_ || !news) return;
+    progress_->say(epoch_text(e));
+    if (is_first) progress_->say(kWordsOfARun);
   };
   watch_.on_reported = [this](const ReportedPoint& p) {
     const std::lock_guard lock(mutex_);

@@ -198,11 +198,12 @@ TEST_CASE("each rank has a curve of its own, and together they are the mean's di
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
   json_of("compare " + job + " --out " + scratch.path("kept"));
-  size_t lines = 1;
+  size_t lines = 1, points = 1;
   for (const auto& [file, text] : records(scratch.path("kept"))) {
     const json result = json::parse(text)["result"];
     const json& samples = result["samples"];
     const json& ranks = result["rank_samples"];
+    points += samples.size();
     REQUIRE(ranks.size() + 1 == samples.size());  // the last is the end, after the drain
     for (size_t k = 0; k < ranks.size(); ++k) {
       CHECK(ranks[k]["at"] == samples[k]["at"]);
@@ -219,6 +220,9 @@ TEST_CASE("each rank has a curve of its own, and together they are the mean's di
   const std::string csv = text_of(scratch.path("kept/ranks.csv"));
   CHECK_THAT(csv, Catch::StartsWith("group,seed,rank,at,distance,suboptimality\nd_psgd,1,0,1.2"));
   CHECK(count(csv, "\n") == lines);
+  const std::string curves = text_of(scratch.path("kept/curves.csv"));
+  CHECK_THAT(curves, Catch::StartsWith("group,seed,at,gradients,bytes,suboptimality\nd_psgd,1,"));
+  CHECK(count(curves, "\n") == points);
   const std::string svg = text_of(scratch.path("kept/ranks.svg"));
   CHECK(count(svg, "<polyline") == 2 * 8);
   CHECK(count(svg, "relays &lt;&amp;&gt; chains: suboptimality") == 1);
