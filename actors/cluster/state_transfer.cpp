@@ -1,10 +1,12 @@
 #include "actors/cluster/state_transfer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "kernels/base/random.hpp"
 #include "kernels/passes/ops.hpp"
 
 namespace grapevine {
@@ -20,6 +22,8 @@ constexpr int kLapses = 3, kBad = 3;   // then the next source
 constexpr size_t kTurns = 5;           // of every source
 constexpr double kRest_s = 0.5;        // when all have been asked; then longer
 constexpr double kFirstLapse_s = 3, kLongestLapse_s = 10;
+constexpr uint32_t kCompared = 4;                // pieces of another source
+constexpr uint64_t kOthers = uint64_t{1} << 32;  // the first number of a transfer from one
 constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // a slow machine's bytes
 constexpr double kNever_s = std::numeric_limits<double>::infinity();
 
@@ -166,6 +170,7 @@ void Fetcher::next_source(double now, const std::string& why, FetcherEffects& ou
   if (!why.empty()) out.lines.push_back("state from " + source().node + ": " + why);
   asked_.clear();
   missing_.clear();
+  others_ = 0;
   lapses_ = bad_ = 0;
   last_piece_at_ = -1;
   if (turn_ == kTurns * options_.sources.size()) {
@@ -205,13 +210,85 @@ void Fetcher::ask_more(double now, FetcherEffects& out) {
   if (!asked_.empty()) return;
   const std::string why = options_.complaint ? options_.complaint(vectors_) : "";
   if (!why.empty()) return next_source(now, why, out);
+  compare(now, out);
+}
+
+// --- beside another source
+
+/// With the next one that has not been asked; with none left the state is taken.
+void Fetcher::compare(double now, FetcherEffects& out) {
+  const size_t sources = options_.sources.size();
+  while (options_.doubt && ++others_ < sources) {
+    const FetcherOptions::Source& next = options_.sources[(turn_ - 1 + others_) % sources];
+    if (next.node == source().node) continue;
+    stage_ = Stage::comparing;
+    other_ = {next.node, next.rank, kOthers + turn_ * sources + others_, options_.shape, {},
+              {},        {}};
+    const double bytes =
+        static_cast<double>(options_.shape.vectors * options_.shape.vector_bytes());
+    due_at_ = now + kManifest_s + bytes / kHashedPerSecond;
+    out.asks.push_back({other_.node, {other_.transfer, other_.rank, {}}});
+    return;
+  }
   stage_ = Stage::over;
   out.done = true;
 }
 
+bool Fetcher::is_other(const std::string& node, uint64_t transfer) const {
+  return stage_ == Stage::comparing && node == other_.node && transfer == other_.transfer;
+}
+
+void Fetcher::other_manifest(double now, const Manifest& m, FetcherEffects& out) {
+  if (!other_.hashes.empty()) return;
+  if (!complaint_about(m, options_.shape).empty()) return compare(now, out);
+  other_.shape.vectors = m.vectors;
+  other_.hashes = m.hashes;
+  other_.sample.usual_step = m.usual_step;
+  const uint32_t pieces = pieces_per_vector(other_.shape);
+  Random random(std::bit_cast<uint64_t>(now), 0, Purpose::membership);
+  for (uint32_t k = 0, wanted = std::min(kCompared, pieces); k < wanted; ++k) {
+    const uint32_t from = k * pieces / wanted, to = (k + 1) * pieces / wanted;
+    other_.missing.push_back(from + static_cast<uint32_t>(random.below(to - from)));
+  }
+  due_at_ = now + kFirstLapse_s;
+  out.asks.push_back({other_.node, {other_.transfer, other_.rank, other_.missing}});
+}
+
+void Fetcher::other_piece(double now, uint32_t piece, ConstVec payload, FetcherEffects& out) {
+  const auto asked = std::find(other_.missing.begin(), other_.missing.end(), piece);
+  if (asked == other_.missing.end()) return;
+  const PiecePlace at = place_of(other_.shape, piece);
+  if (payload.dtype != options_.shape.dtype || payload.size != at.count ||
+      piece_hash(payload) != other_.hashes[piece] || !all_finite({}, payload))
+    return compare(now, out);
+  other_.missing.erase(asked);
+  other_.sample.places.push_back(at);
+  Buffer& kept = other_.sample.contents.emplace_back(payload.size, payload.dtype);
+  std::memcpy(kept.vec().data, payload.data, payload.bytes());
+  due_at_ = now + kFirstLapse_s;
+  if (other_.missing.empty()) judge(now, out);
+}
+
+void Fetcher::judge(double now, FetcherEffects& out) {
+  const std::string why = options_.doubt(vectors_, other_.sample);
+  other_.sample = {};
+  if (!why.empty() && ++doubted_ < options_.sources.size())
+    return next_source(now, "far from that of " + other_.node + ": " + why, out);
+  if (!why.empty())
+    out.lines.push_back("no two states of " + std::to_string(options_.sources.size()) +
+                        " nodes are near each other: this one begins with that of " +
+                        source().node);
+  stage_ = Stage::over;
+  out.done = true;
+}
+
+// --- what comes
+
 void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
                        FetcherEffects& out) {
-  if (is_source(from) && m.transfer == turn_) {
+  if (is_other(from, m.transfer)) {
+    other_manifest(now, m, out);
+  } else if (is_source(from) && m.transfer == turn_) {
     if (const std::string why = complaint_about(m, options_.shape); !why.empty()) {
       next_source(now, why, out);
     } else if (stage_ == Stage::asking) {
@@ -234,6 +311,7 @@ void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
 
 void Fetcher::piece(double now, const std::string& from, const StatePiece& came, ConstVec payload,
                     FetcherEffects& out) {
+  if (is_other(from, came.transfer)) other_piece(now, came.piece, payload, out);
   const auto asked = std::find(asked_.begin(), asked_.end(), came.piece);
   if (stage_ == Stage::fetching && is_source(from) && came.transfer == turn_ &&
       asked != asked_.end()) {
@@ -266,12 +344,15 @@ void Fetcher::piece(double now, const std::string& from, const StatePiece& came,
 
 void Fetcher::node_down(double now, const std::string& node, FetcherEffects& out) {
   if (is_source(node)) next_source(now, "it is gone", out);
+  if (is_other(node, other_.transfer)) compare(now, out);
   finish(out);
 }
 
 void Fetcher::timer(double now, FetcherEffects& out) {
   if (due_at_ <= now && stage_ == Stage::resting) {
     ask_source(now, out);
+  } else if (due_at_ <= now && stage_ == Stage::comparing) {
+    compare(now, out);
   } else if (due_at_ <= now && stage_ == Stage::asking) {
     next_source(now, "no manifest in time", out);
   } else if (due_at_ <= now && stage_ == Stage::fetching) {

@@ -9,8 +9,11 @@
 // The source keeps training; it sends a snapshot. If it dies, is silent or lies, the node asks
 // another one; so it does if a number is not finite, or if no rank of this run can have that state.
 // The other one has another snapshot: pieces with equal hashes are kept, the others are
-// fetched again, so the node ends with one source's snapshot to the bit. Pieces are expected at the
-// measured rate. After three time-outs without a piece, or three wrong pieces, the source is
+// fetched again, so the node ends with one source's snapshot to the bit. What is whole is compared
+// with some pieces of another source's snapshot, where there is another: which ones no source can
+// know beforehand. Of two that are far from each other one lies, and the next source is asked; if
+// no two of them are near, the node begins with the last one, and says so. Pieces are expected at
+// the measured rate. After three time-outs without a piece, or three wrong pieces, the source is
 // abandoned. `now` as in membership.hpp.
 #pragma once
 #include <functional>
@@ -105,6 +108,13 @@ struct FetcherOptions {
   std::vector<Source> sources;  // asked in this order, each at most five times
   // Returns the error in a complete state, or an empty text. The function may be absent.
   std::function<std::string(const std::vector<Buffer>& vectors)> complaint = {};
+  struct Sample {  // pieces of another source's first vector
+    std::vector<PiecePlace> places;
+    std::vector<Buffer> contents;
+    double usual_step = 0;  // of its rank
+  };
+  // How far it is from another source's, if it is far; empty: near. May be none.
+  std::function<std::string(const std::vector<Buffer>& vectors, const Sample&)> doubt = {};
 };
 
 class Fetcher {
@@ -123,7 +133,16 @@ class Fetcher {
   uint64_t kept() const { return kept_; }        // pieces that an earlier source had given
 
  private:
-  enum class Stage { idle, resting, asking, fetching, over };
+  enum class Stage { idle, resting, asking, fetching, comparing, over };
+  struct Other {  // the source whose snapshot is looked at beside
+    std::string node;
+    uint32_t rank = 0;
+    uint64_t transfer = 0;
+    SnapshotShape shape;
+    std::vector<uint64_t> hashes;
+    std::vector<uint32_t> missing;
+    FetcherOptions::Sample sample;
+  };
 
   void expect(uint32_t vectors);
   const FetcherOptions::Source& source() const;
@@ -132,6 +151,11 @@ class Fetcher {
   void ask_source(double now, FetcherEffects&);
   void ask_for(std::vector<uint32_t> pieces, FetcherEffects&) const;
   void ask_more(double now, FetcherEffects&);
+  void compare(double now, FetcherEffects&);
+  bool is_other(const std::string& node, uint64_t transfer) const;
+  void other_manifest(double now, const Manifest&, FetcherEffects&);
+  void other_piece(double now, uint32_t piece, ConstVec, FetcherEffects&);
+  void judge(double now, FetcherEffects&);
   void learn(double now);
   double lapse_s() const;
   void finish(FetcherEffects&) const;
@@ -145,6 +169,8 @@ class Fetcher {
   std::vector<uint64_t> hashes_;  // of what is in vectors_, by piece
   std::vector<bool> there_;       // vectors_ has something for this piece
   std::vector<uint32_t> missing_, asked_;
+  Other other_;
+  size_t others_ = 0, doubted_ = 0;  // how many have been asked beside this source; all doubts
   int lapses_ = 0, bad_ = 0;
   uint64_t corrupt_ = 0, kept_ = 0;
   double due_at_ = 0, last_piece_at_ = -1;

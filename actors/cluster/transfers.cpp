@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "actors/cluster/mean_sums.hpp"
+#include "actors/guard/guard.hpp"
 #include "kernels/passes/ops.hpp"
 
 namespace grapevine {
@@ -282,6 +283,34 @@ std::string Transfers::complaint_about_state(const std::vector<Buffer>& vectors)
   return fmt::format("parameters of {:.3g}, which began with {:.3g}", is, was);
 }
 
+/// Whether it is farther from another rank's than both can have come from where they began. That
+/// one's way and usual steps are the measure, since what is judged may say anything of itself.
+std::string Transfers::doubt_about_state(const std::vector<Buffer>& vectors,
+                                         const FetcherOptions::Sample& others) const {
+  constexpr double kTimes = 8;
+  const ConstVec x = vectors.front().vec();
+  Buffer start(x.size, x.dtype);
+  deps_.objective->initial_point(0, start);
+  double apart = 0, moved = 0, share = 0;
+  const auto square_between = [](ConstVec a, ConstVec b) {
+    Buffer difference(a.size, a.dtype);
+    scale({}, 1, a, difference);
+    axpy({}, -1, b, difference);
+    return dot({}, difference, difference);
+  };
+  for (size_t k = 0; k < others.places.size(); ++k) {
+    const PiecePlace& at = others.places[k];
+    const ConstVec theirs = others.contents[k].vec();
+    apart += square_between(x.part(at.offset, at.count), theirs);
+    moved += square_between(theirs, std::as_const(start).vec().part(at.offset, at.count));
+    share += static_cast<double>(at.count) / static_cast<double>(x.size);
+  }
+  const double steps = Guard::kAllowance * others.usual_step * std::sqrt(share);
+  const double most = kTimes * (std::sqrt(moved) + steps);
+  if (moved == 0 || std::sqrt(apart) <= most) return "";
+  return fmt::format("{:.3g} away, accepted: {:.3g}", std::sqrt(apart), most);
+}
+
 void Transfers::serving(
     const std::function<void(StateSource&, double now, SourceEffects&)>& event) {
   SourceEffects out;
@@ -363,6 +392,10 @@ Transfers::behavior_type Transfers::make_behavior() {
         options.sources = from.sources;
         options.complaint = [this](const std::vector<Buffer>& vectors) {
           return complaint_about_state(vectors);
+        };
+        options.doubt = [this](const std::vector<Buffer>& vectors,
+                               const FetcherOptions::Sample& others) {
+          return doubt_about_state(vectors, others);
         };
         fetcher_.emplace(options);
         fetching([](Fetcher& f, double now, FetcherEffects& out) { f.start(now, out); });

@@ -67,6 +67,8 @@ class Transfers final : public TransfersActor::base {
   void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
   void serving(const std::function<void(StateSource&, double now, SourceEffects&)>& event);
   std::string complaint_about_state(const std::vector<Buffer>& vectors) const;
+  std::string doubt_about_state(const std::vector<Buffer>& vectors,
+                                const FetcherOptions::Sample& others) const;
   void take_for(const SourceEffects::Take&);
   void give_state(const SourceEffects::Take&, const RankStatePtr&);
   void hash_more();

@@ -59,6 +59,8 @@ class Exchange {
     FetcherOptions options;
     options.shape = kShape;
     options.complaint = [this](const std::vector<Buffer>& vectors) { return complaint(vectors); };
+    options.doubt = [this](const std::vector<Buffer>& vectors,
+                           const FetcherOptions::Sample& others) { return doubt(vectors, others); };
     for (size_t i = 0; i < sources_.size(); ++i)
       options.sources.push_back({std::to_string(i), static_cast<uint32_t>(i)});
     fetcher = std::make_unique<Fetcher>(options);
@@ -67,6 +69,9 @@ class Exchange {
   std::function<std::string(const std::vector<Buffer>&)> complaint = [](const auto&) {
     return std::string();
   };
+
+  std::function<std::string(const std::vector<Buffer>&, const FetcherOptions::Sample&)> doubt =
+      [](const auto&, const auto&) { return std::string(); };
 
   bool run(double limit_s) {
     carry_out([&](FetcherEffects& out) { fetcher->start(now, out); });
@@ -258,6 +263,66 @@ TEST_CASE("a state that is not finite, or none of this run, is asked of another 
   in_vain.complaint = [](const auto&) { return "it is none of this run"; };
   CHECK_FALSE(in_vain.run(600));
   CHECK(in_vain.failed);
+}
+
+namespace {
+
+// As far as ranks never are from each other.
+std::string doubt(const std::vector<Buffer>& vectors, const FetcherOptions::Sample& others) {
+  double square = 0;
+  for (size_t k = 0; k < others.places.size(); ++k) {
+    const PiecePlace& at = others.places[k];
+    REQUIRE(at.vector == 0u);
+    const float* x = vectors[0].vec().as<float>() + at.offset;
+    const float* y = others.contents[k].vec().as<float>();
+    for (uint64_t i = 0; i < at.count; ++i)
+      square += static_cast<double>(x[i] - y[i]) * (x[i] - y[i]);
+  }
+  return std::sqrt(square) < 1000 ? "" : "it is far";
+}
+
+SnapshotPtr far_snapshot(uint64_t seed) {
+  const auto far = std::const_pointer_cast<std::vector<Buffer>>(snapshot(seed));
+  float* x = far->front().vec().as<float>();
+  std::for_each(x, x + kShape.count, [](float& value) { value *= 1e4f; });
+  return far;
+}
+
+}  // namespace
+
+TEST_CASE("a state that is far from another source's is asked of a third one") {
+  const Source liar{far_snapshot(3)}, honest{snapshot(1)}, other{snapshot(2)};
+  for (const std::vector<Source>& sources :
+       {std::vector{liar, honest, other}, std::vector{honest, liar, other},
+        std::vector{honest, other, liar}}) {
+    Exchange exchange(9, sources);
+    exchange.doubt = doubt;
+    REQUIRE(exchange.run(20));
+    CHECK_FALSE(equal(exchange.fetcher->take(), *liar.snapshot));
+    CHECK(exchange.now < 0.2);
+  }
+  Exchange two(9, {liar, honest});  // nobody can know which one lies
+  two.doubt = doubt;
+  REQUIRE(two.run(20));
+  REQUIRE(two.lines.size() == 2u);
+  CHECK(two.lines[0] == "state from 0: far from that of 1: it is far");
+  CHECK(two.lines[1] ==
+        "no two states of 2 nodes are near each other: this one begins with that of 1");
+}
+
+TEST_CASE("a state is taken though nobody else has one to compare it with") {
+  Source silent{snapshot(2)}, corrupt{snapshot(2)}, refuses{snapshot(2)};
+  silent.alive = false;
+  corrupt.corrupts = 1;
+  refuses.lies = [](Manifest& m) { m.refused = "no"; };
+  for (const Source& second : {silent, corrupt, refuses}) {
+    const Source first{snapshot(1)};
+    Exchange exchange(10, {first, second});
+    exchange.doubt = [](const auto&, const auto&) { return "it is far"; };
+    REQUIRE(exchange.run(20));
+    CHECK(equal(exchange.fetcher->take(), *first.snapshot));
+    CHECK(exchange.lines.empty());
+  }
 }
 
 TEST_CASE("a source known to be gone is left at once") {
