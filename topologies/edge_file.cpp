@@ -12,11 +12,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
+#include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 
@@ -143,15 +143,15 @@ Result<int> ranks_of_edge_file(const std::string& spec) {
 }
 
 Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
-  std::error_code ignored;
-  const bool regular = !std::filesystem::is_directory(path, ignored);
-  std::ifstream file(path);
-  if (!regular || !file) {
+  constexpr size_t kMostMib = 1024;
+  auto content = read_text(path, kMostMib);
+  if (!content) {
     return user_error(
-        fmt::format("topology {}: no such file to read; a spec with '/' or '.' names a file of "
-                    "lines `i j rate` or `i j`",
-                    in_quotes(path)));
+        fmt::format("topology {}: {}; a spec with '/' or '.' names a file "
+                    "of lines `i j rate` or `i j`",
+                    in_quotes(path), content.error().message));
   }
+  std::istringstream file(*std::move(content));
   const auto at_line = [&](const std::string& rest) {
     return user_error(fmt::format("topology {} line {}", in_quotes(path), rest));
   };
@@ -180,8 +180,6 @@ Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
     if (!complaint.empty()) return at_line(fmt::format("{}: {}", number, complaint));
     lines.push_back(*line);
   }
-  if (file.bad())
-    return world_error(fmt::format("topology {}: reading the file failed", in_quotes(path)));
   const std::string repeated = repeated_edge(lines);
   if (!repeated.empty()) return at_line(repeated);
   EdgeList list;

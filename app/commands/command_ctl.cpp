@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include "actors/settings/alarm.hpp"
@@ -14,6 +13,7 @@
 #include "app/output/node_status_json.hpp"
 #include "app/system/ask_node.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {
@@ -82,12 +82,11 @@ Result<size_t> last_events(const std::string& argument) {
 }
 
 Result<std::string> text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return user_error(
-        fmt::format("plan is \"{}\", which cannot be read, accepted: a TOML file", path));
-  return text.str();
+  constexpr size_t kMostMib = 1;
+  auto text = read_text(path, kMostMib);
+  if (text) return text;
+  return user_error(fmt::format("plan is \"{}\", which cannot be read: {}, accepted: a TOML file",
+                                path, text.error().message));
 }
 
 std::string joined(const Json& numbers) {

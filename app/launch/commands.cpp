@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -11,6 +10,7 @@
 #include "app/options/node_environment.hpp"
 #include "app/options/toml_file.hpp"
 #include "kernels/base/cores.hpp"
+#include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/gpu/cuda_device.hpp"
 
@@ -61,10 +61,13 @@ int threads_of_each(const Options& launch) {
 }
 
 Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
+  constexpr size_t kMostMib = 1;
+  const auto text = read_text(path, kMostMib);
+  if (!text)
     return user_error(fmt::format(
-        "hosts is \"{}\", which cannot be read, accepted: a file with a host a line", path));
+        "hosts is \"{}\", which cannot be read: {}, accepted: a file with a host a line", path,
+        text.error().message));
+  std::istringstream file(*text);
   std::vector<LaunchHost> hosts;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {

@@ -165,6 +165,8 @@ namespace {
 // By their distance from the word.
 std::vector<std::pair<size_t, std::string>> by_distance(const std::string& word,
                                                         const std::vector<std::string>& names) {
+  constexpr size_t kLongest = 64;  // nothing is like a longer one
+  if (word.size() > kLongest) return {};
   const std::string wanted = dashed(word);
   const auto has = [](const std::string& text, const std::string& part) {
     return part.size() > 2 && text.find(part) != text.npos;

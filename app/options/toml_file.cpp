@@ -2,25 +2,39 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <sstream>
 
+#include "kernels/base/read_text.hpp"
+
 namespace grapevine {
+namespace {
+
+constexpr size_t kMostMib = 16;
+
+// Tables in tables, by the dots of a key. They are taken apart by recursion, so that a key of a
+// hundred thousand parts would end the process.
+bool is_too_deep(const std::string& text) {
+  constexpr int kMostDots = 32;
+  int dots = 0;
+  return std::ranges::any_of(text, [&](char c) {
+    dots = std::string_view("=,{}[]\n").find(c) != std::string_view::npos ? 0 : dots + (c == '.');
+    return dots > kMostDots;
+  });
+}
+
+}  // namespace
 
 Result<toml::table> read_toml(const char* what, const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {
-    if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
-      return toml::table{};
-    return user_error(
-        fmt::format("{} is \"{}\", which cannot be read, accepted: a TOML file", what, path));
-  }
-  return parse_toml(path, text.str());
+  const auto text = read_text(path, kMostMib);
+  if (text) return parse_toml(path, *text);
+  return user_error(fmt::format("{} is \"{}\", which cannot be read: {}, accepted: a TOML file",
+                                what, path, text.error().message));
 }
 
 Result<toml::table> parse_toml(const std::string& name, const std::string& text) {
+  if (is_too_deep(text))
+    return user_error(name + " has a key or a text of more than 33 parts between dots");
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {

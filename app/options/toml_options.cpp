@@ -24,6 +24,11 @@ bool fits(const Field& field, const toml::node& node) {
   return node.is_string();
 }
 
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 60;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
 std::string plain_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
@@ -37,9 +42,9 @@ std::string plain_text(const toml::node& node) {
 Result<ConfigEntry> read_entry(const std::string& path, const Option& option,
                                const std::string& key, const toml::node& node) {
   if (!fits(option.field, node)) {
-    return toml_error(
-        path, node.source(),
-        fmt::format("{} is {}, accepted: {}", key, toml_text(node), accepted_by(option.field)));
+    return toml_error(path, node.source(),
+                      fmt::format("{} is {}, accepted: {}", key, shortened(toml_text(node)),
+                                  accepted_by(option.field)));
   }
   return ConfigEntry{option.name, plain_text(node),
                      fmt::format("{}:{}: ", path, node.source().begin.line)};
@@ -51,7 +56,7 @@ Error unknown_key(const std::string& path, const toml::key& toml_key,
   return toml_error(path, toml_key.source(),
                     fmt::format("unknown key {}{}, accepted: the names of options, see grapevine "
                                 "train --help",
-                                key, three_nearest(key, names)));
+                                shortened(key), three_nearest(key, names)));
 }
 
 std::string toml_string(const std::string& text) {

@@ -179,3 +179,24 @@ TEST_CASE("every command shows its options and examples, and the program its ver
   const Ran version = run_grapevine("--version");
   CHECK_THAT(version.out, Catch::Matches("grapevine [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
+
+TEST_CASE("a file that is no text of a user's is one line each, whatever is in it") {
+  const Scratch scratch;
+  std::string deep = "a";
+  for (int k = 0; k < 100'000; ++k)
+    deep += ".b";
+  const std::string keys[] = {deep + " = 1", "[" + deep + "]", "a = { " + deep + " = 1 }",
+                              std::string(3'000'000, 'a') + " = 1"};
+  const char* const words[] = {"33 parts between dots", "33 parts between dots",
+                               "33 parts between dots", "unknown key aaaaa"};
+  for (size_t k = 0; k < std::size(keys); ++k) {
+    const std::string file = scratch.file("options.toml", keys[k]);
+    check_refused("train --config " + file, 2, {"options.toml", words[k]});
+    CHECK(run_grapevine("train --config " + file).err.size() < 1000);
+  }
+  for (const char* option :
+       {"train --config", "train --plan", "train --topology", "launch --nodes 2 --hosts"}) {
+    check_refused(std::string(option) + " /dev/zero", 2, {"/dev/zero", "it is a device"});
+    check_refused(std::string(option) + " " + scratch.path(), 2, {"it is a folder"});
+  }
+}

@@ -124,7 +124,8 @@ bool has_floor(const std::string& room) {
 
 // topologies/ is beside kernels/, and takes no more of it than these.
 const Rooms kForTopologies{"kernels/base/check.hpp", "kernels/base/result.hpp",
-                           "kernels/base/random.hpp", "kernels/base/registry.hpp",
+                           "kernels/base/random.hpp", "kernels/base/read_text.hpp",
+                           "kernels/base/registry.hpp",
                            "kernels/base/spec.hpp"};
 
 struct Wall {

@@ -121,12 +121,12 @@ TEST_CASE("a spanning tree without a graph, or from a root that is no rank, is r
 }
 
 TEST_CASE("a file that is not there is named") {
-  const std::string rest =
-      ": no such file to read; a spec with '/' or '.' names a file of lines "
-      "`i j rate` or `i j`";
-  CHECK(refusal("no/such/graph", 8) == "topology 'no/such/graph'" + rest);
-  CHECK(refusal("graph.txt", 8) == "topology 'graph.txt'" + rest);
-  CHECK(refusal("./", 8) == "topology './'" + rest);
+  const std::string rest = "; a spec with '/' or '.' names a file of lines `i j rate` or `i j`";
+  const std::string none = ": it cannot be opened" + rest;
+  CHECK(refusal("no/such/graph", 8) == "topology 'no/such/graph'" + none);
+  CHECK(refusal("graph.txt", 8) == "topology 'graph.txt'" + none);
+  CHECK(refusal("./", 8) == "topology './': it is a folder" + rest);
+  CHECK(refusal("/dev/zero", 8) == "topology '/dev/zero': it is a device" + rest);
 }
 
 TEST_CASE("a wrong line of a file is named by its number") {
