@@ -1,4 +1,8 @@
 // The program `grapevine`: what the command line asks for, and the exit status.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string_view>
 
@@ -67,12 +71,31 @@ Result<int> run(int argc, char** argv) {
   return status ? *status : refuse(log, status.error());
 }
 
+// In place of each that is closed, so that no file of a run takes its number and lines go into it.
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
+}
+
+// A reader that is gone has had what it wanted; a file has not.
+bool is_lost(std::FILE* printed) {
+  struct stat about {};
+  const bool failed = std::fflush(printed) != 0 || std::ferror(printed) != 0;
+  return failed && fstat(fileno(printed), &about) == 0 && !S_ISFIFO(about.st_mode) &&
+         !S_ISSOCK(about.st_mode);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == kGuard) return guard({argv + 2, argv + argc});
+  open_closed_streams();
   prepare_heap();
   prepare_cuda();
   const Result<int> status = caught([&] { return run(argc, argv); });
-  return status ? *status : refuse(log_wanted(argc, argv), status.error());
+  if (!status) return refuse(log_wanted(argc, argv), status.error());
+  if (*status != 0 || !is_lost(stdout)) return *status;
+  return refuse(log_wanted(argc, argv),
+                world_error("standard output cannot be written, so what was printed is not whole, "
+                            "accepted: a disk with space"));
 }

@@ -7,10 +7,13 @@ grapevine_test(app
     app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
     app/train_test.cpp app/cost_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
-add_library(old_file_system MODULE app/shims/old_file_system.c)  # preloaded into the program
-target_link_libraries(old_file_system PRIVATE ${CMAKE_DL_LIBS})
-set_target_properties(old_file_system PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-add_dependencies(app_test grapevine old_file_system)
+foreach(shim old_file_system few_threads)  # preloaded into the program
+  add_library(${shim} MODULE app/shims/${shim}.c)
+  target_link_libraries(${shim} PRIVATE ${CMAKE_DL_LIBS})
+  set_target_properties(${shim} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  add_dependencies(app_test ${shim})
+endforeach()
+add_dependencies(app_test grapevine)
 if(TARGET grapevine-network)
   add_dependencies(app_test grapevine-network)
   target_compile_definitions(app_test PRIVATE GRAPEVINE_HAS_NETWORKS)

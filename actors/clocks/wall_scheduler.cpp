@@ -184,15 +184,30 @@ void WallScheduler::help(Carrier& carrier) {
 }
 
 void WallScheduler::start() {
-  for (size_t k = 0; k < num_workers(); ++k) {
-    helpers_.emplace_back([this] {
-      system().thread_started();
-      Helper helper(*this);
-      help(helper);
-      system().thread_terminates();
-    });
+  try {
+    for (size_t k = 0; k < num_workers(); ++k) {
+      helpers_.emplace_back([this] {
+        system().thread_started();
+        Helper helper(*this);
+        help(helper);
+        system().thread_terminates();
+      });
+    }
+  } catch (const std::system_error& refused) {
+    refused_ = refused;
+    return;
   }
-  abstract_coordinator::start();
+  try {
+    abstract_coordinator::start();  // an actor that prints, on a thread of its own
+  } catch (const std::system_error& refused) {
+    refused_ = refused;
+    system().dec_detached_threads();  // CAF has counted it already
+  }
+}
+
+void WallScheduler::require_threads(caf::actor_system& system) {
+  const auto* scheduler = dynamic_cast<WallScheduler*>(&system.scheduler());
+  if (scheduler != nullptr && scheduler->refused_) throw *scheduler->refused_;
 }
 
 void WallScheduler::stop() {
@@ -204,7 +219,7 @@ void WallScheduler::stop() {
   helper_wake_.notify_all();
   for (std::thread& helper : helpers_)
     helper.join();
-  stop_actors();
+  if (!refused_) stop_actors();
   cancel_all();
   for (caf::resumable* job : std::exchange(jobs_, {}))
     cleanup_and_release(job);

@@ -14,6 +14,8 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -59,6 +61,10 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
     return new WallScheduler(system);  // owned by the system
   }
 
+  /// Throws what kept a thread of this system's WallScheduler from its start, if anything did. The
+  /// constructor of a system cannot throw it, and without its threads a system serves nobody.
+  static void require_threads(caf::actor_system&);
+
   caf::actor_clock& clock() noexcept override { return *this; }
   void enqueue(caf::resumable* job) override;
   void start() override;
@@ -94,6 +100,7 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   bool stopping_ = false;
 
   std::vector<std::thread> helpers_;
+  std::optional<std::system_error> refused_;  // a thread
 };
 
 }  // namespace grapevine

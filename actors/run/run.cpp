@@ -27,6 +27,7 @@
 #include "actors/state/rank_record.hpp"
 #include "actors/state/state.hpp"
 #include "actors/transport/simulated.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/base/cores.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 
@@ -239,6 +240,7 @@ LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
                      std::shared_ptr<Objective> objective, RunHooks hooks,
                      std::function<void(Outcome)> done) {
+  WallScheduler::require_threads(system);
   Site site = site_alone(system, settings, hooks.resumption.epoch + 1);
   const auto membership = caf::actor_cast<LocalMembershipActor>(site.membership);
   SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
@@ -523,8 +525,8 @@ Result<RunResult> run(const Settings& given, std::shared_ptr<Objective> objectiv
   try {
     result = settings.clock == Clock::wall ? run_wall(settings, *safe, std::move(hooks), *thrown)
                                            : simulate(settings, *safe, std::move(hooks), *thrown);
-  } catch (const std::system_error& refused) {  // a thread
-    return world_error(refused.what());
+  } catch (const std::system_error& refused) {
+    return no_thread(refused);
   }
   if (const auto what = thrown->first()) return *what;
   result.objective = std::move(objective);

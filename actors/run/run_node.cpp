@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/clocks/wall_scheduler.hpp"
 #include "actors/cluster/mean_sums.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/device/device_links.hpp"
@@ -20,6 +21,7 @@
 #include "actors/run/spawn_node.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/transport/arrivals.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 #include "messages/facts.hpp"
@@ -393,13 +395,14 @@ void SpawnedNode::stop() {
   holder = nullptr;
   events = {};
   transport.reset();
-  run->stop();
+  if (run) run->stop();
   run.reset();
 }
 
 SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeSettings& n,
                        std::shared_ptr<Objective> objective, const NodeHooks& hooks,
                        NodeEnds ends) {
+  WallScheduler::require_threads(system);
   SpawnedNode node;
   const RunClock clock(system);
   auto mailboxes = std::make_shared<Mailboxes>();
@@ -438,7 +441,12 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     caf::anon_send(to.console, Note{line});
     if (told) told(line);
   };
-  node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
+  try {
+    node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
+  } catch (const std::system_error&) {  // a thread
+    node.stop();
+    throw;
+  }
   if (device) {
     const StateActor& owner = node.run->states.front();
     device->copy_by([by = std::weak_ptr(node.run->compute)](std::function<void()> task) {
@@ -656,9 +664,13 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
     gpu = std::move(*found);
     hooks.run.device = gpu.share;
   }
-  auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
-  if (const auto what = thrown->first()) return *what;
-  return result;
+  try {
+    auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
+    if (const auto what = thrown->first()) return *what;
+    return result;
+  } catch (const std::system_error& refused) {
+    return no_thread(refused);
+  }
 }
 
 }  // namespace grapevine

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/passed_descriptors.hpp"
@@ -151,7 +152,12 @@ Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, cons
   }
   auto listening = listen_on_path(at);
   if (!listening) return listening.error();
-  return std::unique_ptr<GuestDoor>(new GuestDoor(at, Descriptor(listening->fd), std::move(serve)));
+  auto door = caught([&]() -> Result<std::unique_ptr<GuestDoor>> {
+    return std::unique_ptr<GuestDoor>(
+        new GuestDoor(at, Descriptor(listening->fd), std::move(serve)));
+  });
+  if (!door) remove_socket(at);
+  return door;
 }
 
 GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
@@ -159,7 +165,7 @@ GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
       listener_(std::move(listener)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       serve_(std::move(serve)) {
-  GV_CHECK(static_cast<bool>(wake_));
+  if (!wake_) throw std::system_error(errno, std::generic_category());
   watcher_ = std::thread([this] { watch(); });
 }
 

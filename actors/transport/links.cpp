@@ -5,6 +5,7 @@
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/connection_manager.hpp"
 #include "actors/transport/local_socket.hpp"
+#include "kernels/base/caught.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
@@ -27,10 +28,15 @@ class SocketLinks final : public Links {
     path_ = listening.tcp ? "" : listening.address.substr(5);
     bulk_loop_.call(
         [this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_, refusals_); });
-    control_loop_.call([this, &listening] {
-      control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, refusals_, options_,
-                                             events_, listening.fd, listening.tcp);
-    });
+    try {
+      control_loop_.call([this, &listening] {
+        control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, refusals_, options_,
+                                               events_, listening.fd, listening.tcp);
+      });
+    } catch (...) {
+      bulk_loop_.call([this] { bulk_ = nullptr; });
+      throw;
+    }
   }
 
   ~SocketLinks() noexcept override {  // what KJ throws here is a bug of ours
@@ -173,8 +179,12 @@ Result<std::unique_ptr<Links>> Links::open(LinksOptions options, LinkEvents even
   const auto listening = options.listen.empty() ? listen_locally(options.self.node)
                                                 : listen_on(options.listen, reach_of(options));
   if (!listening) return listening.error();
-  return std::unique_ptr<Links>(
-      std::make_unique<SocketLinks>(std::move(options), std::move(events), *listening));
+  auto links = caught([&]() -> Result<std::unique_ptr<Links>> {
+    return std::unique_ptr<Links>(
+        std::make_unique<SocketLinks>(std::move(options), std::move(events), *listening));
+  });
+  if (!links && !listening->tcp) remove_socket(listening->address.substr(5));
+  return links;
 }
 
 }  // namespace grapevine

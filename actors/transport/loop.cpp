@@ -2,6 +2,13 @@
 
 #include <kj/debug.h>
 
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
 namespace grapevine {
 
 namespace {
@@ -30,7 +37,12 @@ class Quiet final : public kj::ExceptionCallback {
 Loop::Loop() {
   std::promise<void> ready;
   thread_ = std::thread([this, &ready] { run(ready); });
-  ready.get_future().wait();
+  try {
+    ready.get_future().get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
 }
 
 Loop::~Loop() {
@@ -52,15 +64,28 @@ void Loop::Inbox::post(Task task) {
 void Loop::call(const Task& task) {
   std::promise<void> done;
   post([&] {
-    task();
+    try {
+      task();
+    } catch (...) {
+      return done.set_exception(std::current_exception());
+    }
     done.set_value();
   });
-  done.get_future().wait();
+  done.get_future().get();
 }
 
 void Loop::run(std::promise<void>& ready) {
   const Quiet quiet;
-  auto io = kj::setupAsyncIo();
+  std::optional<kj::AsyncIoContext> made;
+  KJ_IF_MAYBE (error, kj::runCatchingExceptions([&] { made.emplace(kj::setupAsyncIo()); })) {
+    const std::string why = reason_of(*error);
+    if (why == std::strerror(EMFILE))
+      return ready.set_exception(std::make_exception_ptr(
+          std::system_error(EMFILE, std::generic_category(), "no event loop")));
+    return ready.set_exception(
+        std::make_exception_ptr(std::runtime_error("no event loop: " + why)));
+  }
+  kj::AsyncIoContext& io = *made;
   io_ = &io;
   // By default a loop with ready events never looks at the sockets, nor at the inbox.
   io.waitScope.setBusyPollInterval(8);

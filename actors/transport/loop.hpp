@@ -20,7 +20,7 @@ class Loop {
  public:
   using Task = std::function<void()>;
 
-  Loop();
+  Loop();   // throws std::exception where the system gives no thread or no descriptor
   ~Loop();  // tasks posted before still run
   Loop(const Loop&) = delete;
 
@@ -41,7 +41,7 @@ class Loop {
   };
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
 
-  /// Any other thread: posts, and waits until the task has run.
+  /// Any other thread: posts, and waits until the task has run. Throws what it throws.
   void call(const Task&);
 
   kj::AsyncIoContext& io() { return *io_; }  // on the loop's thread

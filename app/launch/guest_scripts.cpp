@@ -17,6 +17,7 @@
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/system/child_process.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/base/cores.hpp"
 
 namespace grapevine {
@@ -221,7 +222,9 @@ Result<int> launch_guests(Options options) {
   Promised<std::shared_ptr<GuestHall>> opened;
   Promised<Result<int>> end;
   std::thread runs([&] {
-    end.keep(node(options, [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); }));
+    end.keep(caught([&] {
+      return node(options, [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); });
+    }));
   });
   std::optional<Result<int>> ended;
   std::optional<std::shared_ptr<GuestHall>> hall;

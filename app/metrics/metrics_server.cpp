@@ -5,8 +5,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "app/metrics/metrics_text.hpp"
 #include "app/metrics/readiness.hpp"
@@ -24,6 +29,60 @@ constexpr std::chrono::seconds kTurn(1);
 constexpr int kRefusedStatus = 503;
 // However often it is asked, the node is asked at most that often: others may reach the page.
 constexpr std::chrono::milliseconds kFresh(100);
+
+// The threads that answer. That of the library ends the process where one cannot start.
+class Answering final : public httplib::TaskQueue {
+ public:
+  Answering() {
+    try {
+      while (threads_.size() < kThreads)
+        threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      end();
+      throw;
+    }
+  }
+  ~Answering() override { end(); }
+
+  void enqueue(std::function<void()> task) override {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+  }
+  void shutdown() override { end(); }
+
+ private:
+  void end() {  // once all is answered
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : std::exchange(threads_, {}))
+      thread.join();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      const auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
 
 }  // namespace
 
@@ -95,7 +154,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
         where));
   auto parts = std::make_unique<Parts>();
   httplib::Server& server = parts->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  auto answering = std::make_shared<std::unique_ptr<Answering>>(std::make_unique<Answering>());
+  server.new_task_queue = [answering] { return answering->release(); };  // once
   // By itself the library lets two processes share a port.
   server.set_socket_options([](int socket) {
     const int on = 1;

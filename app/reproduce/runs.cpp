@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "app/options/options.hpp"
@@ -103,8 +104,11 @@ Status for_all(size_t count, const Effort& effort, const std::function<Status(si
   const auto wanted = static_cast<size_t>(effort.threads > 0 ? effort.threads : usable_cores());
   {
     std::vector<std::jthread> threads;
-    for (size_t k = 1; k < std::min(wanted, count); ++k)
-      threads.emplace_back(take_turns);
+    try {
+      for (size_t k = 1; k < std::min(wanted, count); ++k)
+        threads.emplace_back(take_turns);
+    } catch (const std::system_error&) {  // those that there are do it all
+    }
     take_turns();
   }
   return first;

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "actors/guests/guest_hall.hpp"
@@ -546,8 +547,11 @@ void evaluate(const Settings& settings, const Watch& watch, Objective& objective
     }
   };
   std::vector<std::thread> threads;
-  for (int t = 1; t < compute_threads(settings); ++t)
-    threads.emplace_back(work, t);
+  try {
+    for (int t = 1; t < compute_threads(settings); ++t)
+      threads.emplace_back(work, t);
+  } catch (const std::system_error&) {  // those that there are do it all
+  }
   work(0);
   for (std::thread& thread : threads)
     thread.join();

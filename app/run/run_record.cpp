@@ -14,6 +14,7 @@
 #include "app/output/report.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/caught.hpp"
 
 namespace grapevine {
 namespace {
@@ -153,7 +154,12 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
   return record;
 }
 
-RunRecord::~RunRecord() = default;
+RunRecord::~RunRecord() {
+  if (is_over_) return;
+  static_cast<void>(caught([this]() -> Status {
+    return refuse(world_error("the program ended by the error in its last line"));
+  }));
+}
 
 Status RunRecord::open(const std::string& directory, std::optional<FolderLock> taken_up) {
   auto made = RunDirectory::make(directory, std::move(taken_up));
@@ -357,11 +363,13 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
                                         : "finished";
   const std::string failure = why != nullptr ? failure_json(*why, s.alarm.has_value()) : "";
   interrupted_.reset();
+  is_over_ = true;
   const Status recorded = directory_->write(kRunJson, run_json(state, result, failure));
   return !whole ? whole : !recorded ? recorded : metrics;
 }
 
 Error RunRecord::refuse(const Error& why) {
+  is_over_ = true;
   quiet();
   if (!directory_) return why;
   interrupted_.reset();

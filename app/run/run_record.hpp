@@ -29,7 +29,7 @@ class RunRecord {
   static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
                                                   const Objective&, const std::string& directory,
                                                   Beginning, CheckpointThread::KeptOf = {});
-  ~RunRecord();
+  ~RunRecord();  // of a run that has not ended: an exception has, and run.json says "failed"
 
   const Watch& watch() const { return watch_; }
   std::string directory() const { return directory_ ? directory_->path() : std::string(); }
@@ -78,6 +78,7 @@ class RunRecord {
   std::map<int, EventFile> rank_events_;  // by rank
   bool without_rank_events_ = false;      // one could not be made, and that has been told
   bool has_begun_ = false;                // its ranks have a graph
+  bool is_over_ = false;                  // run.json says how it has ended
   std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
   std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;

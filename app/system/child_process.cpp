@@ -52,8 +52,11 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
   const pid_t parent = getpid();
   const pid_t child = in.open() && out.open() && err.open() ? fork() : -1;
   if (child == 0) become(words.data(), in.ends[0], out.ends[1], err.ends[1], parent);
-  if (child < 0)
-    return world_error(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
+  if (child < 0) {
+    const char* few = errno == EAGAIN ? ", accepted: a larger limit of processes (ulimit -u)" : "";
+    return world_error(
+        fmt::format("cannot start {}: {}{}", arguments[0], std::strerror(errno), few));
+  }
   std::unique_ptr<ChildProcess> made(new ChildProcess);
   setpgid(child, child);  // as it does itself: who comes first
   made->child_ = made->group_ = child;

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <utility>
-
-#include "kernels/base/check.hpp"
 
 namespace grapevine {
 
 InputEnd::InputEnd(std::function<void()> then) {
-  GV_CHECK(pipe2(stop_, O_CLOEXEC) == 0);
+  if (pipe2(stop_, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category());
   thread_ = std::thread([this, then = std::move(then)] { watch(then); });
 }
 

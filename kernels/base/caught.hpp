@@ -4,10 +4,19 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
+
+/// What std::thread has thrown.
+inline Error no_thread(const std::system_error& refused) {
+  return world_error(
+      std::string("cannot start a thread: ") + refused.what() +
+      ", accepted: a larger limit of processes (ulimit -u, a container's pids) or of "
+      "memory (ulimit -v)");
+}
 
 /// The Result of `work`, or its exception as an error of the world.
 template <class Work>
@@ -17,6 +26,11 @@ auto caught(const Work& work) -> decltype(work()) {
   } catch (const std::bad_alloc&) {
     return world_error(
         "memory has run out, or a limit of this process is too low (ulimit -v, a container's)");
+  } catch (const std::system_error& thrown) {
+    if (thrown.code() == std::errc::resource_unavailable_try_again) return no_thread(thrown);
+    if (thrown.code() == std::errc::too_many_files_open)
+      return world_error("too many files are open, accepted: a larger limit of them (ulimit -n)");
+    return world_error(std::string("something unforeseen has happened: ") + thrown.what());
   } catch (const std::exception& thrown) {
     std::string line = thrown.what();
     for (char& c : line)

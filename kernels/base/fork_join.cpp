@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -32,6 +33,15 @@ struct ForkJoin::Pool {
     if (first < last) f(first, last);
   }
 
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    work.notify_all();
+    for (auto& helper : helpers) helper.join();
+  }
+
   void help(size_t k) {
     uint64_t seen = 0;
     std::unique_lock lock(mutex);
@@ -50,20 +60,18 @@ struct ForkJoin::Pool {
 
 ForkJoin::ForkJoin(int threads) : pool_(std::make_unique<Pool>()) {
   GV_CHECK(threads >= 1);
-  const std::lock_guard lock(pool_->mutex);  // helpers wait until all of them are counted
-  for (int k = 1; k < threads; ++k) {
-    pool_->helpers.emplace_back([pool = pool_.get(), k] { pool->help(static_cast<size_t>(k)); });
+  try {
+    const std::lock_guard lock(pool_->mutex);  // helpers wait until all of them are counted
+    for (int k = 1; k < threads; ++k) {
+      pool_->helpers.emplace_back([pool = pool_.get(), k] { pool->help(static_cast<size_t>(k)); });
+    }
+  } catch (const std::system_error&) {
+    pool_->end();
+    throw;
   }
 }
 
-ForkJoin::~ForkJoin() {
-  {
-    const std::lock_guard lock(pool_->mutex);
-    pool_->stop = true;
-  }
-  pool_->work.notify_all();
-  for (auto& helper : pool_->helpers) helper.join();
-}
+ForkJoin::~ForkJoin() { pool_->end(); }
 
 int ForkJoin::threads() const { return static_cast<int>(pool_->helpers.size()) + 1; }
 

@@ -11,7 +11,8 @@ namespace grapevine {
 
 class ForkJoin {
  public:
-  explicit ForkJoin(int threads);  // the caller counts as one
+  /// The caller counts as one. Throws std::system_error if the system cannot start the others.
+  explicit ForkJoin(int threads);
   ~ForkJoin();
   ForkJoin(const ForkJoin&) = delete;
 

@@ -105,6 +105,32 @@ TEST_CASE("a run goes on where the reader of its output is gone") {
   }
 }
 
+TEST_CASE("a result that cannot be printed is an error; that nobody wants to read it is none") {
+  for (const char* command : {"train --quiet --no-save --gradients 400 ", "simulate --json ",
+                              "topology ring ", "methods --json ", "--help "}) {
+    INFO(command);
+    const std::string words = command;
+    const bool runs = words.starts_with("train") || words.starts_with("simulate");
+    const std::string program = GRAPEVINE_BINARY_DIR "/grapevine " + words + (runs ? kRun : "");
+    const Ran full = run_command(program + " >/dev/full");
+    CHECK(full.status == 1);
+    CHECK_THAT(full.err, Catch::Contains("standard output cannot be written"));
+    CHECK(run_command(program + " >&-").status == 0);
+    CHECK(run_command(program + " | true").status == 0);
+  }
+}
+
+TEST_CASE("lines go into no file of a run where standard streams are closed") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const Ran ran = run_command(GRAPEVINE_BINARY_DIR "/grapevine train " + kRun +
+                              "--gradients 400 --out " + run + " <&- >&- 2>&-");
+  CHECK(ran.status == 0);
+  for (const auto& file : fs::recursive_directory_iterator(run))
+    if (file.is_regular_file() && file.path().extension() != ".safetensors")
+      CHECK_THAT(text_of(file.path()), !Catch::Contains("idle time per rank"));
+}
+
 TEST_CASE("files are written, and runs go on, where files cannot be locked or named anew") {
   const Scratch scratch;
   const std::string shim = "LD_PRELOAD=" GRAPEVINE_BINARY_DIR "/bin/libold_file_system.so";
@@ -176,4 +202,77 @@ TEST_CASE("too little memory is a line, and no abort") {
   INFO(ran.err);
   CHECK(ran.status == 1);
   CHECK_THAT(ran.err, Catch::Contains("grapevine: memory has run out, or a limit"));
+}
+
+namespace {
+
+std::string few_threads(int few) {
+  return "FEW_THREADS=" + std::to_string(few) +
+         " LD_PRELOAD=" GRAPEVINE_BINARY_DIR "/bin/libfew_threads.so";
+}
+
+// Ended well, or said what it lacks and left nothing that seems to go on.
+void check_lack_of_threads(const Ran& ran, const std::string& run) {
+  INFO(ran.err);
+  if (ran.status == 0) return;
+  CHECK(ran.status == 1);
+  CHECK_THAT(ran.err, Catch::Contains("cannot start a thread: ") &&
+                          Catch::Contains("accepted: a larger limit of processes"));
+  if (exists(run + "/run.json")) CHECK(record_of(run)["state"] == "failed");
+}
+
+}  // namespace
+
+TEST_CASE("a thread that the system does not start is a line and status 1, whichever one it is") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return skipped("threads that the system does not start: sanitizers start them themselves");
+#endif
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  for (const std::string command :
+       {"train --checkpoint-every 1s --test-every 1s ", "node --metrics 0 ", "launch --nodes 2 "}) {
+    const std::string words = command + kRun + "--gradients 400 --threads 2 --quiet --out " + run;
+    int needed = 0;
+    for (bool enough = false; !enough; needed += enough ? 0 : 1) {
+      INFO(command << "with " << needed << " threads");
+      REQUIRE(needed < 32);
+      const Ran ran = run_grapevine(words, few_threads(needed));
+      check_lack_of_threads(ran, run);
+      fs::remove_all(run);
+      enough = ran.status == 0;
+    }
+    for (int lacks = 1; lacks <= needed; ++lacks) {
+      INFO(command << "without thread " << lacks);
+      check_lack_of_threads(run_grapevine(words, few_threads(-lacks)), run);
+      fs::remove_all(run);
+    }
+  }
+  check_refused("node --guests 1 --quiet --no-save", 1, {"cannot start a thread: "},
+                few_threads(0));
+  Running node("node --gradients 0 --until 600 --no-save --node-name asked " + kRun);
+  REQUIRE(node.wait_for("epoch"));
+  check_refused("ctl asked status", 1, {"cannot start a thread: "}, few_threads(0));
+  node.signal(SIGTERM);
+  CHECK(node.end() == 0);
+  const Ran simulated = run_grapevine("simulate --gradients 400 " + kRun, few_threads(0));
+  CHECK(simulated.status == 0);
+}
+
+TEST_CASE("fewer open files than a run needs are a line and status 1") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return skipped("a limit of open files: sanitizers need some themselves");
+#endif
+  const std::string usual = kRun + "--gradients 400 --threads 2 --quiet --no-save ";
+  for (const std::string command : {"train ", "node --metrics 0 ", "launch --nodes 2 "}) {
+    for (int files = 4; files <= 20; ++files) {
+      INFO(command << "with " << files << " open files");
+      const Ran ran = run_grapevine(command + usual, "ulimit -n " + std::to_string(files) + ";");
+      INFO(ran.err);
+      if (ran.status == 0) continue;
+      CHECK(ran.status == 1);
+      CHECK_THAT(ran.err, Catch::Contains("oo many open files") ||
+                              Catch::Contains("oo many files are open"));
+    }
+  }
+  check_refused("node --guests 1 --quiet --no-save", 1, {"oo many files are open"}, "ulimit -n 4;");
 }
