@@ -222,6 +222,8 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
   if (ranks_.deps.recorded) note(rank, exchange, moved);
   if (share == 0) return;
   rank.pairwise().jump(ranks_.now(), exchange, a.sent, a.received, a.alpha_tilde, share);
+  if (LocalSteps* local = rank.local(); local != nullptr && !rank.in_round)
+    local->follow(ranks_.now(), *rank.rule);
   rank.count_exchange();
   // A message with less than the parameters (a low-rank part) gives no distance.
   if (ranks_.deps.measures_distance && a.sent.count == ranks_.layout().size())

@@ -28,6 +28,13 @@ void LocalSteps::step(double lr, ConstVec g, Vec copy) {
   ++taken_;
 }
 
+void LocalSteps::follow(double now, Rule& rule) {
+  if (taken_ == 0) return;  // the round begins at x
+  axpy(execution_, -1, base_, front_);
+  rule.read(now, base_);
+  axpy(execution_, 1, base_, front_);
+}
+
 void LocalSteps::end_round() {
   taken_ = 0;
   has_begun_ = false;

@@ -2,9 +2,12 @@
 //
 // The rank is its own guest (actors/guests): its gradients move a front by an inner optimizer, and
 // after so many of them the rule takes what was done to the front since it was base as a gradient
-// of its outer optimizer. Exchanges move the rank's x meanwhile, and the front not; the next round
-// begins at x as it is then. A round ends where the rank's count of gradients is a multiple of the
-// inner steps, so that ranks that have counted alike end theirs together, whenever they came.
+// of its outer optimizer. Exchanges of pairs move the rank's x meanwhile; front and base move alike
+// then, so the gradient stays what the steps have done, and later steps are taken near x as it is.
+// (If they were taken where the round began, they would undo a distance from the other ranks that
+// the exchange has taken away already.) A round ends where the rank's count of gradients is a
+// multiple of the inner steps, so that ranks that have counted alike end theirs together, whenever
+// they came.
 //
 // Owned and called by the state actor. All vectors are the rank's own and go nowhere but with it.
 #pragma once
@@ -34,6 +37,8 @@ class LocalSteps {
   /// copy = front. The first steps of a rank that has come while others train are shorter, since
   /// its optimizer has seen nothing yet.
   void step(double lr, ConstVec g, Vec copy);
+  /// An exchange has moved the rule's x.
+  void follow(double now, Rule&);
   /// The rule has taken the front.
   void end_round();
 

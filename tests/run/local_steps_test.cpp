@@ -119,6 +119,28 @@ struct Outer {
   }
 };
 
+/// Ranks that start at their own numbers and have nothing to descend; where each gradient was
+/// taken.
+class Watched final : public Objective {
+ public:
+  const ParameterLayout& layout() const override { return layout_; }
+  void initial_point(int rank, Vec x) const override { *x.as<double>() = rank; }
+  double gradient(int, int rank, uint64_t, ConstVec x, Vec g) override {
+    places[static_cast<size_t>(rank)].push_back(*x.as<double>());
+    *g.as<double>() = 0;
+    return 0;
+  }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "places"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+  std::vector<Numbers> places = std::vector<Numbers>(kRanks);
+
+ private:
+  ParameterLayout layout_ = ParameterLayout::flat(1, DType::f64);
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -405,6 +427,42 @@ TEST_CASE("the first steps of a rank that comes while others train are shorter")
     const double now = *local.front().as<double>();
     CHECK(now - before == Approx(-0.1 * part));
     before = now;
+  }
+}
+
+TEST_CASE("what the inner steps have done stays as it is where an exchange moves the rank") {
+  const auto layout = ParameterLayout::flat(2, DType::f64);
+  const RuleSettings plain;
+  const Numbers start{5, -3}, g{1, 2}, jump{-10, 4};
+  const auto rule = method_named("ad_psgd").make({0, 1, layout, {}, plain, view(start)});
+  LocalSteps local({}, layout, {4, 0.7, {}});
+  local.begin(0, *rule);
+  local.step(0.5, view(g), {});
+  rule->on_gradient(0, 1, view(jump), {});
+  local.follow(0, *rule);
+  CHECK(local.base().as<double>()[0] == 15);
+  CHECK(local.base().as<double>()[1] == -7);
+  CHECK(local.front().as<double>()[0] == 14.5);
+  CHECK(local.front().as<double>()[1] == -8);
+  CHECK(local.taken() == 1u);
+}
+
+TEST_CASE("inner steps are taken near x as exchanges have moved it, in the middle of a round too") {
+  for (const std::string method : {"a2cid2", "ad_psgd"}) {
+    INFO(method);
+    Settings s = descending(method);
+    s.inner_steps = 50;
+    s.gradients = 500 * kRanks;
+    const auto watched = std::make_shared<Watched>();
+    const auto r = run(s, watched);
+    REQUIRE(r);
+    CHECK(r->outcome.conserved_error < 1e-12);
+    for (const Numbers& places : watched->places) {
+      size_t moved_within = 0;
+      for (size_t k = 0; k + 1 < places.size(); ++k)
+        moved_within += k / 50 == (k + 1) / 50 && places[k] != places[k + 1];
+      CHECK(moved_within > 3u);
+    }
   }
 }
 
