@@ -16,7 +16,7 @@
 namespace grapevine {
 
 inline constexpr const char* kNetworkModuleFile = "libgrapevine-network.so";
-inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v8";
+inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v9";
 
 struct NetworkInputs {
   NetworkPlan plan;

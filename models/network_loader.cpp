@@ -172,7 +172,11 @@ Result<NetworkInputs> language_inputs(ObjectiveSpec& spec) {
   if (!text) return text.error();
   NetworkPlan plan = plan_language_model(spec.model, static_cast<int>(text->vocabulary.size()),
                                          spec.window, spec.decay_norms_and_biases);
-  auto dealt = deal_out(spec, (text->train.size() - 1) / window, {});
+  std::vector<uint16_t> labels;  // a window is of the speaker at its beginning
+  const size_t windows = (text->train.size() - 1) / window;
+  for (size_t k = 0; k < windows && !text->speakers.empty(); ++k)
+    labels.push_back(text->speakers[k * window]);
+  auto dealt = deal_out(spec, windows, labels);
   if (!dealt) return dealt.error();
   return NetworkInputs{std::move(plan), nullptr, std::make_shared<const TextSet>(std::move(*text)),
                        nullptr, std::move(*dealt)};

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "kernels/base/printable.hpp"
 #include "models/analytic.hpp"
 #include "models/network_loader.hpp"
 #include "models/walk.hpp"
@@ -26,6 +27,18 @@ void Objective::set_average_statistics(ConstVec average) { GV_CHECK(average.size
 Evaluation Objective::validate(int, int, ConstVec) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   return {kNone, kNone};
+}
+
+Status Objective::can_write_on(const std::string& text) const {
+  return user_error(fmt::format(
+      "sample is \"{}\", and {} is no language model, accepted: a sample with models lm-char, "
+      "lm-word, gpt-char and gpt:LAYERSxHEADSxWIDTH",
+      printable(text), description()));
+}
+
+std::string Objective::write_on(int, ConstVec, const std::string& text, size_t, uint64_t) {
+  GV_CHECK(can_write_on(text));
+  return text;
 }
 
 Status Objective::go_on_in_data(const std::vector<DataCut>&) { return Done{}; }

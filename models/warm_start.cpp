@@ -44,6 +44,11 @@ class WarmStart final : public Objective {
   Evaluation validate(int thread, int rank, ConstVec x) override {
     return of_->validate(thread, rank, x);
   }
+  Status can_write_on(const std::string& text) const override { return of_->can_write_on(text); }
+  std::string write_on(int thread, ConstVec x, const std::string& text, size_t count,
+                       uint64_t seed) override {
+    return of_->write_on(thread, x, text, count, seed);
+  }
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
     return of_->go_on_in_data(cuts);
   }

@@ -57,6 +57,7 @@ void Optimizer::step(const Execution& execution, const Run& run, double attracti
   if (second_) {
     AdamStep step;
     step.lr = lr;
+    step.beta2 = settings_.beta2;
     step.weight_decay = decay;
     step.decoupled = settings_.kind == OptimizerKind::adamw;
     step.t = steps_;

@@ -14,6 +14,7 @@ struct OptimizerSettings {
   double weight_decay = 0;
   bool nesterov = false;
   OptimizerKind kind = OptimizerKind::sgd;
+  double beta2 = 0.999;  // of adam and adamw: what is kept of the mean square of the gradients
 };
 
 /// The replacement for relay contributions that have not arrived (relaysgd.hpp).

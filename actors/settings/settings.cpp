@@ -121,6 +121,7 @@ Status check(const Settings& s) {
       {"warmup", s.lr.warmup, 0, 1},
       {"momentum", s.rule.optimizer.momentum, 0, 0.999999},
       {"weight-decay", s.rule.optimizer.weight_decay, 0, kNever},
+      {"beta2", s.rule.optimizer.beta2, 0, 0.999999},
       {"sample-seconds", s.sample_s, kFew, kLongest_s, true},
       {"alarm-seconds", s.alarm_s, kFew, kLongest_s, true},
       {"latency", s.link.latency_s, kShortest_s, kLongest_s, true},

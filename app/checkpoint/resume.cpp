@@ -23,7 +23,7 @@ bool may_differ(const std::string& name) {
       "out",   "save",    "resume",      "init",           "config",     "json",
       "quiet", "plan",    "until",       "sample-seconds", "test-every", "checkpoint-every",
       "data",  "threads", "tensorboard", "alarm-seconds",  "early-stop", "device",
-      "link"};
+      "link",  "sample"};
   return names.count(name) != 0;
 }
 

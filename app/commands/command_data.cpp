@@ -75,8 +75,8 @@ Result<int> show_data(const Options& options) {
         fmt::format("objective is \"{}\", which has no labels, accepted: network", spec.objective));
   }
   if (is_text(spec.dataset)) {
-    return user_error(fmt::format("dataset is \"{}\", whose samples have no labels, accepted: {}",
-                                  spec.dataset, data_set_names()));
+    return user_error(
+        fmt::format("dataset is \"{}\", a text, accepted: {}", spec.dataset, data_set_names()));
   }
   spec.model = "linear";  // takes samples of any shape
   if (spec.partition == "auto") spec.partition = "iid";

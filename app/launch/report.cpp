@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "app/output/cost_report.hpp"
+#include "app/output/report.hpp"
 #include "app/output/row.hpp"
 #include "app/system/words.hpp"
 
@@ -47,6 +48,7 @@ void print_launch(const Settings& settings, const Json& told) {
                           as_seconds(real("seconds"))));
   if (const std::string out = told["run_dir"]; !out.empty())
     row("run directories", out + "/node-*");
+  if (told.contains("sample")) print_sample(told["sample"]);
 }
 
 }  // namespace grapevine

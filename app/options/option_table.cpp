@@ -103,6 +103,9 @@ OptionTable rows_of_the_method(Options& o) {
        "this factor times x is added to the gradient", Shared::unless_guests},
       {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kSized, "NAME",
        "optimizer of each rank: sgd, adam or adamw", Shared::unless_guests},
+      {"beta2", &s.rule.optimizer.beta2, kRuns, "X",
+       "adam and adamw: the part of the mean square of the gradients that a step keeps",
+       Shared::unless_guests},
       {"inner-steps", &s.inner_steps, kSized, "N",
        "steps of that optimizer that a rank takes alone; their sum is the gradient of the method; "
        "--rate counts exchanges per such gradient",
@@ -148,8 +151,8 @@ OptionTable rows_of_the_objective(Options& o) {
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
        "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
-       "how the data is divided: iid, whole (each rank has all), label, dirichlet:ALPHA or "
-       "contiguous"},
+       "how the data is divided: iid, whole (each rank has all), label (of a play: by speaker), "
+       "dirichlet:ALPHA or contiguous"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",
        "fraction of the training samples that the seed sets aside; tests choose the best model on "
        "them"},
@@ -249,6 +252,8 @@ OptionTable rows_of_the_program(Options& o) {
       {"list", &o.list, kReproduce, "", "list all names"},
       {"steps", &o.steps, kReproduce, "N",
        "most rounds of a run, for a quick look; claims then fail; 0: as many as needed"},
+      {"sample", &o.sample, kTrain | kSimulate, "TEXT",
+       "language models: at the end the averaged model goes on with this text, which is printed"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
       {"json", &o.json,
        kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl | kDoctor | kCost, "",

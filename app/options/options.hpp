@@ -77,6 +77,7 @@ struct Options {
   bool list = false;             // reproduce: name them
   uint64_t steps = 0;       // reproduce: rounds of a run at most; 0: as many as the figures ask for
   std::string test_every;   // as checkpoint_every; empty: at the end only
+  std::string sample;       // how a text begins that the averaged model goes on with; empty: none
   uint64_t early_stop = 0;  // tests without a better one, after which the run ends; 0: never
   bool json = false;
   LogOptions log;

@@ -206,6 +206,7 @@ Json json_of(const Settings& settings, const Summary& s) {
   object["tests"] = tests;
   object["best"] = s.best ? json_of(*s.best) : Json();
   object["stopped_early"] = s.stopped_early;
+  if (!s.sample.empty()) object["sample"] = s.sample;
   object["exchanges_by_edge"] = edges;
   object["epochs"] = epochs;
   return object;

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "app/output/cost_report.hpp"
 #include "app/output/curves.hpp"
 #include "app/output/json_output.hpp"
 #include "app/output/row.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 #include "models/guest.hpp"
 
 namespace grapevine {
@@ -101,6 +103,14 @@ std::optional<Error> shortfall_of(const Summary& s) {
                      "at the end; --share pool has the others take them");
 }
 
+void print_sample(const std::string& text) {
+  if (text.empty()) return;
+  std::printf("\n  a sample of the averaged model\n");
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    std::printf("  | %s\n", printable(line).c_str());
+}
+
 Idle idle_of(const Summary& s) {
   Idle idle;
   int count = 0;
@@ -133,6 +143,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
   row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
                           as_seconds(s.seconds), as_seconds(times.evaluation_s)));
   if (!run_dir.empty()) row("run directory", run_dir);
+  print_sample(s.sample);
   print_curves(s);
 }
 
@@ -155,6 +166,7 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
   row("time", fmt::format("{}: training {}", as_seconds(times.total_s), as_seconds(s.seconds)) +
                   (is_tested ? ", testing " + as_seconds(times.evaluation_s) : ""));
   if (!run_dir.empty()) row("run directory", run_dir);
+  print_sample(s.sample);
 }
 
 void print_simulation(const Settings& settings, const std::vector<Summary>& runs,
@@ -166,6 +178,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
   print_accuracy(s);
   if (settings.objective.objective == "quadratic")
     row("excess loss of mean", as_short(s.averaged.loss));
+  if (settings.objective.objective == "network") row("test loss", as_short(s.averaged.loss));
   print_best(s);
   print_common(settings, s);
   if (settings.objective.objective == "consensus")
@@ -188,6 +201,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
   for (const EpochInfo& e : s.epochs)
     if (s.epochs.size() > 1) row("at " + as_seconds(e.at_s), epoch_text(e));
   if (!run_dir.empty()) row("run directory", run_dir);
+  print_sample(s.sample);
   print_curves(s);
 }
 

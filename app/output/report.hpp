@@ -32,6 +32,9 @@ void print_node(const Settings&, const Summary&, const TrainingTimes&, const std
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);
 
+/// What the averaged model has written; empty: it was not asked to.
+void print_sample(const std::string& text);
+
 /// The largest and the mean idle fraction of all ranks; NaN ones left out.
 struct Idle {
   double mean = 0, most = 0;

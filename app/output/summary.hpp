@@ -80,6 +80,7 @@ struct Summary : RunTotals {
   // After evaluate().
   Evaluation averaged{TestPoint::kNone, TestPoint::kNone};   // the averaged model
   Evaluation validated{TestPoint::kNone, TestPoint::kNone};  // likewise, on what was set aside
+  std::string sample;                                        // a text that it has written
   std::vector<Evaluation> by_rank;                           // of the ranks that are alive
   double worst_rank_accuracy = TestPoint::kNone;             // and where the objective has none
 };

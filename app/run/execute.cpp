@@ -507,6 +507,8 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
 
 namespace {
 
+constexpr size_t kSampleLength = 300;  // characters or words
+
 void judge_last(const Settings& settings, const Watch& watch, Objective& objective,
                 Summary& summary) {
   const bool validated = settings.objective.validation_split > 0;
@@ -555,6 +557,9 @@ void evaluate(const Settings& settings, const Watch& watch, Objective& objective
   work(0);
   for (std::thread& thread : threads)
     thread.join();
+  if (!watch.sample.empty())
+    summary.sample = objective.write_on(0, std::as_const(summary.mean).vec(), watch.sample,
+                                        kSampleLength, settings.seed);
   summary.worst_rank_accuracy = summary.by_rank.front().accuracy;
   for (const Evaluation& e : summary.by_rank)
     summary.worst_rank_accuracy = std::min(summary.worst_rank_accuracy, e.accuracy);

@@ -29,6 +29,7 @@ struct Watch {
   CheckpointOrders checkpoints;
   std::shared_ptr<Resumption> resumption;  // the run empties it; null: begins at the start
   TestOrders tests;
+  std::string sample;  // the averaged model goes on with this text at the end; empty: with none
 };
 
 /// Makes the objective for these settings: as many threads as they compute with.

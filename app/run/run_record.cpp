@@ -67,6 +67,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   watch_.interrupts = &interrupts();
   watch_.interrupt_is_for_all = &interrupt_is_for_all();
   order_tests();
+  watch_.sample = options.sample;
   watch_.on_point = [this](const RunSample& p) {
     const std::lock_guard lock(mutex_);
     stream(json_text(json_of(p)));
@@ -138,6 +139,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
                                                     const Objective& objective,
                                                     const std::string& directory, Beginning begins,
                                                     CheckpointThread::KeptOf kept) {
+  if (!options.sample.empty())
+    if (Status can = objective.can_write_on(options.sample); !can) return can.error();
   std::unique_ptr<RunRecord> record(new RunRecord(command, options, objective.description()));
   if (!directory.empty())
     if (Status s = record->open(directory, std::move(begins.lock)); !s) return s.error();

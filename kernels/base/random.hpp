@@ -30,6 +30,7 @@ enum class Purpose : uint32_t {
   compression = 14,
   membership = 15,
   test = 16,
+  text = 17,
 };
 
 class Random {

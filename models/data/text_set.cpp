@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 
+#include "kernels/base/printable.hpp"
 #include "models/files/file.hpp"
 
 namespace grapevine {
 namespace {
 
 constexpr std::string_view kFilePrefix = "text:";
+constexpr size_t kMostSpeakers = std::numeric_limits<uint16_t>::max();
 constexpr size_t kHeldOut = 10;  // without a validation file: the last tenth
 const std::string kUnknown = "<unk>", kEndOfLine = "<eos>";
 
@@ -77,6 +81,47 @@ void number(TextSet& set, const Tokens& train, const Tokens& validation) {
     set.validation.push_back(number_of(token));
 }
 
+struct Speech {
+  size_t begin = 0;  // a byte of the text
+  uint16_t speaker = 0;
+};
+
+/// In their order; none where fewer than two speakers are named, or too many.
+std::vector<Speech> speeches_of(std::string_view text) {
+  std::unordered_map<std::string_view, uint16_t> numbers;
+  std::vector<Speech> speeches;
+  bool follows_empty = true;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (follows_empty && line.size() > 1 && line.ends_with(':')) {
+      if (numbers.size() >= kMostSpeakers && !numbers.contains(line)) return {};
+      const auto next = static_cast<uint16_t>(numbers.size() + 1);
+      speeches.push_back({at, numbers.emplace(line, next).first->second});
+    }
+    follows_empty = line.empty();
+    at = end + 1;
+  }
+  if (numbers.size() < 2) speeches.clear();
+  return speeches;
+}
+
+/// REQUIRES: the tokens are the text's, from its beginning on.
+std::vector<uint16_t> speakers_of(std::string_view text, const Tokens& tokens) {
+  const std::vector<Speech> speeches = speeches_of(text);
+  std::vector<uint16_t> speakers;
+  auto next = speeches.begin();
+  for (size_t k = 0; k < tokens.size() && !speeches.empty(); ++k) {
+    const bool lies_in_text = tokens[k].data() != kEndOfLine.data();
+    const auto at = lies_in_text ? static_cast<size_t>(tokens[k].data() - text.data()) : 0;
+    while (next != speeches.end() && lies_in_text && next->begin <= at)
+      ++next;
+    speakers.push_back(next == speeches.begin() ? uint16_t{0} : std::prev(next)->speaker);
+  }
+  return speakers;
+}
+
 /// `folder`/`name` plain or packed, or the same in the set's own folder there.
 Result<std::string> find_file(const std::string& dataset, const std::string& folder,
                               const std::string& name) {
@@ -114,6 +159,37 @@ Result<Files> find_files(const std::string& dataset, const std::string& folder) 
 }
 
 }  // namespace
+
+Result<std::vector<uint16_t>> TextSet::numbers_of(const std::string& text) const {
+  std::unordered_map<std::string_view, uint16_t> numbers;
+  for (const std::string& word : vocabulary)
+    numbers.emplace(word, static_cast<uint16_t>(numbers.size()));
+  const auto unknown = numbers.find(kUnknown);
+  std::vector<uint16_t> tokens;
+  for (const std::string_view token : tokens_of(text, unit)) {
+    auto known = numbers.find(token);
+    if (known == numbers.end()) known = unknown;
+    if (known == numbers.end())
+      return user_error(fmt::format("\"{}\" does not occur in {}, accepted: its {}",
+                                    printable(token), name,
+                                    unit == TokenUnit::word ? "words" : "characters"));
+    tokens.push_back(known->second);
+  }
+  if (tokens.empty()) return user_error("it has no words, accepted: one or more");
+  return tokens;
+}
+
+std::string TextSet::text_of(const std::vector<uint16_t>& tokens) const {
+  std::string text;
+  for (const uint16_t token : tokens) {
+    const std::string& word = vocabulary.at(token);
+    const bool ends_line = unit == TokenUnit::word && word == kEndOfLine;
+    const bool is_apart = unit == TokenUnit::word && !text.empty() && text.back() != '\n';
+    if (is_apart && !ends_line) text += ' ';
+    text += ends_line ? "\n" : word;
+  }
+  return text;
+}
 
 std::string TextSet::description() const {
   return fmt::format(
@@ -156,6 +232,7 @@ Result<TextSet> read_text_set(const std::string& dataset, const std::string& fol
   set.name = dataset;
   set.unit = unit;
   number(set, tokens[0], tokens[1]);
+  set.speakers = speakers_of(text[0], tokens[0]);
   return set;
 }
 

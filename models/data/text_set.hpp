@@ -4,6 +4,9 @@
 // The vocabulary is built from the training text: characters in the order of their bytes; words by
 // frequency (then by their bytes), at most kMostWords - 1 of them. Other tokens become "<unk>",
 // which is in the vocabulary only if needed.
+//
+// A text may name who speaks, as plays do: a line that ends with ":", at the start or behind an
+// empty line ("ROMEO:"). The tokens from there on are that speaker's.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,8 +25,16 @@ struct TextSet {
   TokenUnit unit = TokenUnit::character;
   std::vector<std::string> vocabulary;
   std::vector<uint16_t> train, validation;  // numbers into the vocabulary
+  // Whose each token of `train` is, by first appearance from 1 on; 0: of what precedes the first
+  // name. Empty: the text does not name two.
+  std::vector<uint16_t> speakers;
 
   std::string description() const;
+  /// The numbers of another text's tokens. Error (user): it has none, or some that this text has
+  /// not.
+  Result<std::vector<uint16_t>> numbers_of(const std::string& text) const;
+  /// The text that these tokens make: words with a space between them.
+  std::string text_of(const std::vector<uint16_t>& tokens) const;
 };
 
 /// Whether read_text_set() rather than read_data_set() reads it.

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/base/printable.hpp"
+#include "kernels/base/random.hpp"
 #include "models/files/file.hpp"
 #include "models/files/model_file.hpp"
 #include "models/network/network_objective.hpp"
@@ -58,6 +60,18 @@ class LanguageInstance final : public NetworkInstance {
     return {zeros(), zeros()};
   }
 
+  /// Adds so many tokens, each drawn by what the network thinks of it behind those before it.
+  void write_on(std::vector<uint16_t>& tokens, size_t count, Random& random) {
+    const c10::NoGradGuard no_gradients;
+    State state = fresh_state(1);
+    for (size_t k = 0; k + 1 < tokens.size() && !is_transformer(); ++k)
+      scores_behind(tokens, k, 1, state);
+    for (; count > 0; --count) {
+      const size_t seen = is_transformer() ? std::min(tokens.size(), window()) : 1;
+      tokens.push_back(drawn(scores_behind(tokens, tokens.size() - seen, seen, state), random));
+    }
+  }
+
   /// Tokens of a stream that are read at once.
   size_t stream_window() const { return is_transformer() ? window() : kStreamWindow; }
 
@@ -91,6 +105,25 @@ class LanguageInstance final : public NetworkInstance {
   void show_windows(std::span<const uint32_t> rows) {
     for (size_t k = 0; k < rows.size(); ++k)
       show(k, text_.train, rows[k] * window(), window());
+  }
+
+  /// Of the token that follows those; the state runs on.
+  at::Tensor scores_behind(const std::vector<uint16_t>& tokens, size_t from, size_t count,
+                           State& state) {
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(from), count,
+                tokens_.mutable_data_ptr<int64_t>());
+    return logits(1, count, state)[static_cast<int64_t>(count) - 1];
+  }
+
+  static uint16_t drawn(const at::Tensor& scores, Random& random) {
+    const at::Tensor chances = at::softmax(scores.to(at::kCPU, at::kDouble), 0).contiguous();
+    const double* chance = chances.const_data_ptr<double>();
+    const auto last = static_cast<uint16_t>(chances.numel() - 1);
+    double left = random.uniform();
+    uint16_t token = 0;
+    while (token < last && (left -= chance[token]) >= 0)
+      ++token;
+    return token;
   }
 
   // As the k-th of a batch: so many tokens, and those that follow each.
@@ -158,6 +191,22 @@ class LanguageModel final : public NetworkObjective {
     for (size_t first = 0; first < aside.size(); first += kStreams)
       sum += instance.test_windows(aside.subspan(first, std::min(kStreams, aside.size() - first)));
     return sum.over(aside.size() * static_cast<size_t>(spec().window));  // none: NaN
+  }
+
+  Status can_write_on(const std::string& text) const override {
+    const auto tokens = text_->numbers_of(text);
+    if (!tokens)
+      return user_error("sample is \"" + printable(text) + "\": " + tokens.error().message);
+    return Done{};
+  }
+
+  std::string write_on(int thread, ConstVec x, const std::string& text, size_t count,
+                       uint64_t seed) override {
+    auto tokens = text_->numbers_of(text);
+    GV_CHECK(tokens);
+    Random random(seed, 0, Purpose::text);
+    looking_at<LanguageInstance>(x, thread, -1).write_on(*tokens, count, random);
+    return text_->text_of(*tokens);
   }
 
   std::string description() const override {

@@ -5,7 +5,7 @@
 #include "models/heap.hpp"
 #include "models/network/objectives.hpp"
 
-extern "C" __attribute__((visibility("default"))) void grapevine_network_v8(
+extern "C" __attribute__((visibility("default"))) void grapevine_network_v9(
     const grapevine::ObjectiveSpec& spec, grapevine::NetworkInputs&& inputs,
     grapevine::Result<std::unique_ptr<grapevine::Objective>>& made) {
   grapevine::prepare_heap();

@@ -1,5 +1,6 @@
 // The local step alone, against the papers' loops in plain doubles.
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "actors/algorithms/optimizer.hpp"
@@ -45,20 +46,21 @@ TEST_CASE("Adam's first step has the size of the learning rate, however large th
 TEST_CASE(
     "Adam and AdamW take the steps of algorithm 1 of Kingma, Ba and 2 of Loshchilov, Hutter") {
   const double lr = 0.05, decay = 0.1;
-  for (const bool decoupled : {false, true}) {
+  for (const auto& [decoupled, beta2] :
+       {std::pair{false, 0.999}, std::pair{true, 0.999}, std::pair{true, 0.95}}) {
     Numbers x{1, 2, 3}, m(kSize), v(kSize);
     for (int t = 1; t <= 30; ++t) {
       for (size_t k = 0; k < kSize; ++k) {
         const double g = gradient(t, k) + (decoupled ? 0 : decay * x[k]);
         m[k] = 0.9 * m[k] + 0.1 * g;
-        v[k] = 0.999 * v[k] + 0.001 * g * g;
+        v[k] = beta2 * v[k] + (1 - beta2) * g * g;
         const double mean = m[k] / (1 - std::pow(0.9, t));
-        const double square = v[k] / (1 - std::pow(0.999, t));
+        const double square = v[k] / (1 - std::pow(beta2, t));
         x[k] -= lr * (mean / (std::sqrt(square) + 1e-8) + (decoupled ? decay * x[k] : 0));
       }
     }
     const auto kind = decoupled ? OptimizerKind::adamw : OptimizerKind::adam;
-    const Numbers ours = after(30, {.weight_decay = decay, .kind = kind}, lr);
+    const Numbers ours = after(30, {.weight_decay = decay, .kind = kind, .beta2 = beta2}, lr);
     for (size_t k = 0; k < kSize; ++k)
       CHECK(ours[k] == Approx(x[k]).epsilon(1e-12));
   }

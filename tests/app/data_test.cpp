@@ -11,7 +11,7 @@ using nlohmann::json;
 
 TEST_CASE("data refuses what has no labels") {
   check_refused("data --objective quadratic", 2, {"\"quadratic\"", "no labels", "network"});
-  check_refused("data --dataset text:book.txt", 2, {"text:book.txt", "no labels"});
+  check_refused("data --dataset text:book.txt", 2, {"text:book.txt", "a text", "accepted"});
   check_refused("data --lr 1", 2, {"--lr", "belongs to"});
 }
 

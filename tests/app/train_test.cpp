@@ -171,6 +171,35 @@ TEST_CASE("a network learns from a small data set, on both clocks, and is saved 
   }
 }
 
+TEST_CASE("the averaged model of a text writes on with the sample, on both clocks") {
+  const Scratch scratch;
+  std::string text;
+  for (int k = 0; k < 200; ++k)
+    text += "to be or not to be\n";
+  const std::string job =
+      " --objective network --model gpt:1x2x16,ctx=16 --optimizer adamw --beta2 0.99 --lr 0.01 "
+      "--ranks 2 --topology chain --gradients 40 --batch 4 --dataset text:" +
+      scratch.file("t.txt", text) + " --out ";
+  for (const std::string command : {"train", "simulate"}) {
+    INFO(command);
+    const auto asked = [&](const char* out) {
+      return command + job + scratch.path(command + out) + " --sample 'not to'";
+    };
+    const std::string written = json_of(asked("1"))["sample"];
+    CHECK(written.size() == 6u + 300);
+    CHECK(written.starts_with("not to"));
+    CHECK_FALSE(json_of(command + job + scratch.path(command + "2")).contains("sample"));
+    const Ran table = run_grapevine(asked("3"));
+    CHECK_THAT(table.out, Catch::Contains("a sample of the averaged model\n  | not to"));
+  }
+  check_refused("train" + job + scratch.path("x") + " --sample NOT", 2,
+                {"sample is \"NOT\"", "\"N\" does not occur in", "accepted: its characters"});
+  CHECK_FALSE(exists(scratch.path("x")));
+  check_refused("simulate --sample abc", 2, {"sample is \"abc\"", "no language model", "gpt-char"});
+  check_refused("train" + job + scratch.path("x") + " --beta2 1", 2,
+                {"beta2 is 1", "accepted: a number from 0 to 0.999999"});
+}
+
 TEST_CASE("an epoch is once through the data, on both clocks, whatever the gradients were") {
   const Scratch scratch;
   write_optdigits(scratch, 320, 200);

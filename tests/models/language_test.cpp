@@ -249,6 +249,84 @@ TEST_CASE("A model starts at the entropy of its vocabulary and learns a text wit
   REQUIRE(objective->save_model(scratch.path(), view(x)));
 }
 
+TEST_CASE("A language model that has learnt a text writes it on, as the seed draws") {
+  const test::Scratch scratch;
+  for (const auto& [model, rate] :
+       {std::pair{"lm-char", 1.0f}, std::pair{"gpt:2x2x32,ctx=12", 0.5f}}) {
+    INFO(model);
+    const auto objective = made(spec_of(scratch, model));
+    Flat x = start(*objective), g(x.size());
+    const std::string before = objective->write_on(0, view(x), "abc", 200, 1);
+    CHECK(before.size() == 203u);
+    CHECK(before == objective->write_on(1, view(x), "abc", 200, 1));
+    CHECK(before != objective->write_on(0, view(x), "abc", 200, 2));
+    for (uint64_t step = 0; step < 600; ++step) {
+      objective->gradient(0, static_cast<int>(step % 3), step / 3, view(x), view(g));
+      for (size_t k = 0; k < x.size(); ++k)
+        x[k] -= rate * g[k];
+    }
+    const std::string after = objective->write_on(0, view(x), "defghi abcdefghi abc", 200, 1);
+    CHECK(after.starts_with("defghi abcdefghi abc"));
+    size_t in_order = 0;
+    for (size_t k = 20; k < after.size(); ++k)
+      in_order += after[k - 1] == 'i'  ? after[k] == ' ' || after[k] == '\n'
+                  : after[k - 1] < 'a' ? after[k] == 'a'
+                                       : after[k] == after[k - 1] + 1;
+    CHECK(in_order > 170u);
+    CHECK(objective->write_on(0, view(x), "abc", 0, 1) == "abc");
+  }
+}
+
+TEST_CASE("Only a language model writes, and only on with what its text has") {
+  const test::Scratch scratch;
+  const ObjectiveSpec spec = spec_of(scratch, "gpt:2x2x16");
+  const auto objective = made(spec);
+  CHECK(objective->can_write_on("abc"));
+  CHECK(objective->can_write_on("ABC").error().message ==
+        "sample is \"ABC\": \"A\" does not occur in " + spec.dataset +
+            ", accepted: its characters");
+  ObjectiveSpec other;
+  other.objective = "quadratic";
+  const Status refused = made(other)->can_write_on("abc");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().exit_status() == 2);
+  CHECK_THAT(refused.error().message,
+             Catch::Contains("sample is \"abc\"") && Catch::Contains("is no language model"));
+}
+
+TEST_CASE("The windows of a play are dealt out by speaker") {
+  const test::Scratch scratch;
+  std::string play;
+  for (int k = 0; k < 40; ++k)  // a speech is 13 windows
+    for (const char letter : {'a', 'b'})
+      play += std::string(1, static_cast<char>(letter - 'a' + 'A')) + ":\n" +
+              std::string(99, letter) + "\n\n";
+  ObjectiveSpec spec = spec_of(scratch, "lm-char");
+  spec.ranks = 2;
+  spec.dataset = "text:" + scratch.file("play.txt", play);
+  const auto rows_of = [&](const std::string& partition) {  // which letters each rank reads
+    spec.partition = partition;
+    const auto objective = made(spec);
+    const Flat x = start(*objective);
+    // "\n", ":", "A", "B", "a", "b": rows of the embedding, 32 numbers each.
+    std::string read;
+    for (int rank = 0; rank < 2; ++rank) {
+      Flat sum(x.size());
+      for (uint64_t index = 0; index < 40; ++index) {
+        const Flat g = gradient(*objective, 0, rank, index, x);
+        for (size_t k = 0; k < 6 * 32; ++k)
+          sum[k] += std::abs(g[k]);
+      }
+      for (const size_t row : {4u, 5u})
+        read += sum[row * 32] > 0 ? "ab"[row - 4] : '-';
+      read += ' ';
+    }
+    return read;
+  };
+  CHECK(rows_of("iid") == "ab ab ");
+  CHECK(rows_of("label").starts_with("a- "));  // of 935 windows the middle one is of A, by rank 1
+}
+
 TEST_CASE("Contiguous is a text's own partition: ranks read its parts") {
   const test::Scratch scratch;
   ObjectiveSpec spec = spec_of(scratch, "lm-char");

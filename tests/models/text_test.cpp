@@ -69,6 +69,42 @@ TEST_CASE("Words are numbered by how often they occur, line ends count, the rest
   CHECK(spelled(set, set.validation) == "a|<unk>|<eos>|");
 }
 
+TEST_CASE("A play names who speaks, in lines that end with a colon behind an empty one") {
+  const test::Scratch scratch;
+  const std::string play = "Act I\nNow:\n\nA:\nba\n\nB:\r\na: b\n\nA:\na\n\nb\n\n:\n";
+  const std::string dataset = "text:" + scratch.file("t.txt", play + std::string(9, '\n'));
+  const TextSet set = made(dataset, "", TokenUnit::character);
+  std::string whose;
+  for (const uint16_t speaker : set.speakers)
+    whose += static_cast<char>('0' + speaker);
+  CHECK(whose.substr(0, play.size()) ==
+        std::string(12, '0') + std::string(7, '1') + std::string(10, '2') + std::string(11, '1'));
+  CHECK(set.speakers.size() == set.train.size());
+  const TextSet words = made(dataset, "", TokenUnit::word);
+  CHECK(words.speakers.size() == words.train.size());
+  CHECK(words.speakers[0] == 0u);  // Act
+  CHECK(words.speakers[6] == 1u);  // ba, behind Act I <eos> Now: <eos> <eos> A: <eos>
+  const std::string alone = scratch.file("u.txt", "A:\nba\n\nA:\nab\n\nab:ab\n");
+  CHECK(made("text:" + alone, "", TokenUnit::character).speakers.empty());
+}
+
+TEST_CASE("The tokens of another text are numbered as its own, and spelled again") {
+  const test::Scratch scratch;
+  const std::string line = "to be or not to be\nthat is\n the question\n";
+  const std::string file = scratch.file("t.txt", line + line + line);
+  const TextSet letters = made("text:" + file, "", TokenUnit::character);
+  CHECK(letters.text_of(*letters.numbers_of("not that")) == "not that");
+  const auto other = letters.numbers_of("not \033[1m");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().message ==
+        "\"\\x1b\" does not occur in text:" + file + ", accepted: its characters");
+  const TextSet words = made("text:" + file, "", TokenUnit::word);
+  CHECK(words.text_of(*words.numbers_of("  to  be\nor that")) == "to be\nor that");
+  CHECK(words.numbers_of("to sleep").error().message ==
+        "\"sleep\" does not occur in text:" + file + ", accepted: its words");
+  CHECK(words.numbers_of(" ").error().message == "it has no words, accepted: one or more");
+}
+
 TEST_CASE("A vocabulary of words is bounded, the rarest being unknown") {
   const test::Scratch scratch;
   std::string text;
