@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "app/commands/command_line.hpp"
-#include "app/commands/commands.hpp"
 #include "app/launch/guard.hpp"
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
@@ -18,25 +17,6 @@
 namespace {
 
 using namespace grapevine;
-
-Result<int> carry_out(Invocation invocation) {
-  switch (invocation.command) {
-    case kTrain: return train(std::move(invocation.options));
-    case kSimulate: return simulate(std::move(invocation.options));
-    case kData: return show_data(invocation.options);
-    case kMethods: return show_methods(invocation.options);
-    case kCompare: return compare(invocation.options);
-    case kReproduce: return reproduce(invocation.options);
-    case kNode: return node(std::move(invocation.options));
-    case kLaunch: return launch(std::move(invocation.options));
-    case kCtl: return control(invocation.options);
-    case kKeygen: return make_key(invocation.options);
-    case kDoctor: return doctor(invocation.options);
-    case kCost: return show_cost(invocation.options);
-    case kTopology: break;
-  }
-  return show_topology(invocation.options);
-}
 
 int refuse(const LogOptions& log, const Error& error) {
   Log(log).refuse(error.message);
@@ -67,7 +47,7 @@ Result<int> run(int argc, char** argv) {
   for (const std::string& warning : invocation.options.warnings)
     Log(log).warn(warning);
   count_interrupts(log.format);
-  const Result<int> status = caught([&] { return carry_out(std::move(invocation)); });
+  const Result<int> status = caught([&] { return invocation.run(std::move(invocation.options)); });
   return status ? *status : refuse(log, status.error());
 }
 

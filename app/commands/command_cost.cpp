@@ -37,7 +37,7 @@ std::optional<Cost> cost_in(const std::string& folder) {
 
 }  // namespace
 
-Result<int> show_cost(const Options& options) {
+Result<int> show_cost(Options options) {
   const std::string& run = options.argument;
   if (run.empty()) return user_error(fmt::format("cost without a folder, {}", kAccepted));
   const std::vector<std::string> folders = folders_of(run);

@@ -310,8 +310,7 @@ Status follow(const Options& o) {
 
 }  // namespace
 
-Result<int> control(const Options& given) {
-  Options o = given;
+Result<int> control(Options o) {
   std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
   std::signal(SIGTERM, SIG_DFL);
   if (o.address.empty())

@@ -67,7 +67,7 @@ Json json_of(const Settings& s, const LabelCounts& counts) {
 
 }  // namespace
 
-Result<int> show_data(const Options& options) {
+Result<int> show_data(Options options) {
   Settings s = options.settings;
   ObjectiveSpec& spec = s.objective;
   if (spec.objective != "network") {

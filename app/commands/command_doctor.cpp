@@ -203,7 +203,7 @@ void check_disk(Doctor& doctor, const Options& o) {
 
 }  // namespace
 
-Result<int> doctor(const Options& o) {
+Result<int> doctor(Options o) {
   Doctor doctor(o.json);
   check_cores(doctor);
   check_memory(doctor);

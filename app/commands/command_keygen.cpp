@@ -6,7 +6,7 @@
 
 namespace grapevine {
 
-Result<int> make_key(const Options& options) {
+Result<int> make_key(Options options) {
   if (options.argument.empty())
     return user_error("keygen without a file, accepted: grapevine keygen FILE");
   if (Status written = RunKey::generate().write(options.argument); !written) return written.error();

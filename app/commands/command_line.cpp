@@ -7,6 +7,7 @@
 #include <set>
 
 #include "app/checkpoint/resume.hpp"
+#include "app/commands/commands.hpp"
 #include "app/options/run_settings.hpp"
 #include "topologies/topology.hpp"
 
@@ -35,14 +36,15 @@ const char kCompareFooter[] =
     "--threads sets how many runs go on at once.\n";
 
 struct CommandRow {
-  Command command;
+  Command command;  // which options it takes: those whose row names it
   const char* name;
+  Result<int> (*run)(Options);
   const char* sentence;
   const char* footer;
 };
 
 const CommandRow kCommands[] = {
-    {kTrain, "train", "Train on this machine under the wall clock.",
+    {kTrain, "train", train, "Train on this machine under the wall clock.",
      "Examples:\n"
      "  grapevine train                                       16 ranks, a ring, a2cid2\n"
      "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, shorter\n"
@@ -54,33 +56,36 @@ const CommandRow kCommands[] = {
      "One Ctrl+C finishes open exchanges, tests and saves; a second one ends at once.\n"
      "SIGUSR1 takes a checkpoint.\n"
      "If the run in --out was killed, the same command resumes it.\n"},
-    {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
+    {kSimulate, "simulate", simulate,
+     "Run the same actors on the virtual clock, seeded and repeatable.",
      "Examples:\n"
      "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
      "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
      "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
      "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
      "Two runs with one seed have the same event log and the same parameters, to the bit.\n"},
-    {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
+    {kTopology, "topology", show_topology, "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
      "Examples:\n"
      "  grapevine topology ring --ranks 64\n"
      "  grapevine topology torus:4x8 --ranks 32 --svg torus.svg\n"
      "  grapevine topology ./graph.txt --ranks 5 --json\n"},
-    {kData, "data", "The samples of each label on each rank.",
+    {kData, "data", show_data, "The samples of each label on each rank.",
      "Examples:\n"
      "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
      "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
-    {kMethods, "methods", "All training methods: equation, paper, and what each needs.",
+    {kMethods, "methods", show_methods,
+     "All training methods: equation, paper, and what each needs.",
      "Example: grapevine methods --json\n"},
-    {kCompare, "compare", "Methods x seeds x partitions from one file, on the virtual clock.",
-     kCompareFooter},
-    {kReproduce, "reproduce", "Published figures beside measured ones, with a verdict.",
+    {kCompare, "compare", compare,
+     "Methods x seeds x partitions from one file, on the virtual clock.", kCompareFooter},
+    {kReproduce, "reproduce", reproduce, "Published figures beside measured ones, with a verdict.",
      "Examples:\n"
      "  grapevine reproduce --list          the names\n"
      "  grapevine reproduce quadratics      one of them\n"
      "  grapevine reproduce all --json      all that need no data set\n"
      "Exit status 1 if a claim does not hold.\n"},
-    {kNode, "node", "One process of a run of several; --ranks counts the ranks of this process.",
+    {kNode, "node", node,
+     "One process of a run of several; --ranks counts the ranks of this process.",
      "Examples, two terminals:\n"
      "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
      "  grapevine node --join a --ranks 8           takes the job's options from the run\n"
@@ -92,7 +97,7 @@ const CommandRow kCommands[] = {
      "Under srun, torchrun and mpirun a node finds the others by the environment.\n"
      "It has every option of train.\n"
      "One Ctrl+C saves and leaves; a second one ends at once.\n"},
-    {kLaunch, "launch", "Start and watch several processes that train together.",
+    {kLaunch, "launch", launch, "Start and watch several processes that train together.",
      "Examples:\n"
      "  grapevine launch --nodes 4 --ranks 4                the main job in four processes\n"
      "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
@@ -100,7 +105,7 @@ const CommandRow kCommands[] = {
      "  grapevine launch --guests 4 -- python train.py      a node, and four scripts that join it\n"
      "It has every option of train.\n"
      "One Ctrl+C ends the run at all nodes; a second one ends at once.\n"},
-    {kCtl, "ctl", "Send a request to a running node.",
+    {kCtl, "ctl", control, "Send a request to a running node.",
      "Verbs:\n"
      "  status              members, graph, counts, edges\n"
      "  metrics             the same for Prometheus, as --metrics of node serves it\n"
@@ -114,13 +119,14 @@ const CommandRow kCommands[] = {
      "  events [N|follow]   the last events, or each event as it happens\n"
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
      "Example: grapevine ctl a status --json\n"},
-    {kCost, "cost", "What the time of a run that has ended went to, and how much of it was work.",
+    {kCost, "cost", show_cost,
+     "What the time of a run that has ended went to, and how much of it was work.",
      "Examples:\n"
      "  grapevine cost runs/long            of a launch: its nodes added up\n"
      "  grapevine cost runs/long --json\n"},
-    {kKeygen, "keygen", "Make a run key, the secret that all nodes of a run share.",
+    {kKeygen, "keygen", make_key, "Make a run key, the secret that all nodes of a run share.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
-    {kDoctor, "doctor", "Check whether this machine can run a node; one line per check.",
+    {kDoctor, "doctor", doctor, "Check whether this machine can run a node; one line per check.",
      "Examples:\n"
      "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
      "  grapevine doctor --json      also lists the GPUs\n"
@@ -152,8 +158,8 @@ Status refuse_with_guests(const Given& entries) {
   return Done{};
 }
 
-Result<Invocation> resolve(Command command, const Given& given,
-                           const std::vector<std::string>& script) {
+Result<Options> resolve(Command command, const Given& given,
+                        const std::vector<std::string>& script) {
   std::vector<ConfigEntry> entries;
   const ConfigEntry* config = nullptr;
   for (const ConfigEntry& entry : given)
@@ -175,9 +181,7 @@ Result<Invocation> resolve(Command command, const Given& given,
     if (!all) return all.error();
     entries = std::move(*all);
   }
-  auto options = resolve_options(command, entries, script);
-  if (!options) return options.error();
-  return Invocation{command, std::move(*options)};
+  return resolve_options(command, entries, script);
 }
 
 Error unknown_option(const std::string& word, const CommandRow& row) {
@@ -305,9 +309,9 @@ CommandLine read_command_line(int argc, char** argv) {
     if (!subs[k]->parsed()) continue;
     if (const auto extra = subs[k]->remaining(); !extra.empty())
       return unknown_option(extra.front(), kCommands[k]);
-    auto made = resolve(kCommands[k].command, given[k], script);
-    if (!made) return made.error();
-    return std::move(*made);
+    auto options = resolve(kCommands[k].command, given[k], script);
+    if (!options) return options.error();
+    return Invocation{kCommands[k].run, std::move(*options)};
   }
   const auto extra = app.remaining();
   if (extra.empty()) return app.help();

@@ -1,4 +1,5 @@
-// The command line: from argc and argv to a command and its resolved options.
+// The command line: from argc and argv to a command and its resolved options. The table of the
+// commands is in command_line.cpp.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,7 +10,7 @@
 namespace grapevine {
 
 struct Invocation {
-  Command command = kTrain;
+  Result<int> (*run)(Options);  // the command
   // Defaults, then the configuration file, then the command line; the plan read; checked.
   Options options;
 };

@@ -39,7 +39,7 @@ std::string takes_of(const Method& m) {
 
 }  // namespace
 
-Result<int> show_methods(const Options& options) {
+Result<int> show_methods(Options options) {
   Json list = Json::array();
   for (const Method& m : all_methods()) {
     list.push_back({{"name", m.name},

@@ -160,7 +160,9 @@ Status meet(const Options& o) {
 
 }  // namespace
 
-Result<int> node(Options options, const OnHall& on_hall) {
+Result<int> node(Options options) { return node_with_guests(std::move(options), {}); }
+
+Result<int> node_with_guests(Options options, const OnHall& on_hall) {
   const auto since_start = [start = std::chrono::steady_clock::now()] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };

@@ -90,7 +90,7 @@ void print(const Topology& graph, const Costs& c) {
 
 }  // namespace
 
-Result<int> show_topology(const Options& options) {
+Result<int> show_topology(Options options) {
   const Settings& s = options.settings;
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();

@@ -1,5 +1,5 @@
 // The commands. Each prints its own report (or JSON) and returns the exit status, or the error to
-// print.
+// print. Each has a row in command_line.cpp, which calls it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,19 +12,20 @@ class GuestHall;
 
 Result<int> train(Options);
 Result<int> simulate(Options);
-Result<int> show_topology(const Options&);
-Result<int> show_data(const Options&);
-Result<int> show_methods(const Options&);
-Result<int> compare(const Options&);
-Result<int> reproduce(const Options&);
+Result<int> show_topology(Options);
+Result<int> show_data(Options);
+Result<int> show_methods(Options);
+Result<int> compare(Options);
+Result<int> reproduce(Options);
+Result<int> node(Options);
 /// Called with the path of the socket for scripts, if there are guests. A caller that gives one
 /// waits for the scripts.
 using OnHall = std::function<void(const std::shared_ptr<GuestHall>&)>;
-Result<int> node(Options, const OnHall& on_hall = {});
+Result<int> node_with_guests(Options, const OnHall&);
 Result<int> launch(Options);
-Result<int> control(const Options&);
-Result<int> make_key(const Options&);
-Result<int> doctor(const Options&);
-Result<int> show_cost(const Options&);
+Result<int> control(Options);
+Result<int> make_key(Options);
+Result<int> doctor(Options);
+Result<int> show_cost(Options);
 
 }  // namespace grapevine

@@ -17,7 +17,7 @@ Status write(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-Result<int> compare(const Options& options) {
+Result<int> compare(Options options) {
   if (options.job.empty()) return user_error("compare without a job, accepted: compare FILE");
   if (options.settings.threads < 0) {
     return user_error(

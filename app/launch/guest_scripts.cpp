@@ -223,7 +223,8 @@ Result<int> launch_guests(Options options) {
   Promised<Result<int>> end;
   std::thread runs([&] {
     end.keep(caught([&] {
-      return node(options, [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); });
+      return node_with_guests(options,
+                              [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); });
     }));
   });
   std::optional<Result<int>> ended;

@@ -100,7 +100,7 @@ std::function<void(size_t, size_t)> progress_of(const char* name, bool quiet) {
 
 }  // namespace
 
-Result<int> reproduce(const Options& options) {
+Result<int> reproduce(Options options) {
   if (options.list) return list(options.json);
   const auto wanted = chosen(options.name);
   if (!wanted) return wanted.error();
