@@ -5,7 +5,7 @@ grapevine_test(actors_paper SOURCES run/paper_test.cpp USES grapevine_simulated_
 grapevine_test(actors_pairing SOURCES run/pairing_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_same_events SOURCES run/same_events_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp run/divergence_test.cpp
-    run/far_peers_test.cpp run/pool_test.cpp run/cost_test.cpp run/local_steps_test.cpp run/growth_test.cpp
+    run/far_peers_test.cpp run/bad_peers_test.cpp run/pool_test.cpp run/cost_test.cpp run/local_steps_test.cpp run/growth_test.cpp
     run/guests_test.cpp run/simulated_scripts.cpp
   USES grapevine_simulated_runs)
 grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp settings/settings_test.cpp USES grapevine_actors)
