@@ -11,7 +11,7 @@ grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp ru
 grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp settings/settings_test.cpp USES grapevine_actors)
 grapevine_test(actors_wall SOURCES clocks/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
-grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_calls_test.cpp run/device_wall_test.cpp device/device_dock_test.cpp
+grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_cost_test.cpp run/device_calls_test.cpp run/device_wall_test.cpp device/device_dock_test.cpp
     device/device_links_test.cpp run/device_town.cpp device/nccl_links_test.cpp
     messages/malicious_member.cpp run/device_processes_test.cpp run/node_process.cpp
     run/device_gpu_test.cpp state/turns_test.cpp device/silence_watch_test.cpp run/simulated_scripts.cpp device/threaded.cpp

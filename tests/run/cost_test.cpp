@@ -1,6 +1,10 @@
 // What the time of a run went to, on the virtual clock, where it is known beforehand.
+#include <caf/scoped_actor.hpp>
+#include <chrono>
 #include <cmath>
 
+#include "actors/clocks/virtual_clock.hpp"
+#include "actors/run/site.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
 
@@ -113,4 +117,32 @@ TEST_CASE("a rank that is slow for a while has contention, and its speed is that
   const Cost cost = cost_of_run(s);
   CHECK(cost.speed == Approx(kRanks));
   CHECK(part_of(cost, Part::contention) == Approx(30.0 / kRanks).epsilon(0.1));
+}
+
+TEST_CASE("a disk that the end waits for is saving, and keeps no step from being one") {
+  constexpr int kDisk_s = 20;
+  VirtualConfig config(std::make_shared<VirtualClock>());
+  caf::actor_system system(config);
+  const RunClock clock(system);
+  caf::scoped_actor self(system);
+  const auto pass = [&](int seconds) {
+    self->delayed_send(self, std::chrono::seconds(seconds), caf::unit);
+    VirtualScheduler::of(system).step();
+  };
+  Ledgers ledgers(2);
+  for (RankLedger& ledger : ledgers)
+    ledger.begin(0, false);
+  for (int step = 0; step < 100; ++step) {
+    for (RankLedger& ledger : ledgers)
+      ledger.compute(clock.now());
+    pass(1);
+    for (RankLedger& ledger : ledgers)
+      ledger.computed(clock.now());
+  }
+  for (RankLedger& ledger : ledgers)
+    ledger.end(clock.now());
+  const Cost cost = cost_of(settled(ledgers, clock, [&] { pass(kDisk_s); }));
+  CHECK(part_of(cost, Part::work) == Approx(100));
+  CHECK(part_of(cost, Part::saving) == Approx(kDisk_s));
+  CHECK(cost.efficiency() == Approx(100.0 / (100 + kDisk_s)));
 }
