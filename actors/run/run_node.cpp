@@ -536,8 +536,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (end.drained) charge_drain(result.outcome.costs);
   if (end.failure) return *end.failure;
   result.missing = end.missing;
-  result.lost = end.lost;
-  result.left = end.left;
+  result.lost = end.lost, result.left = end.left;
   result.departures = end.departures;
   result.drained = end.drained;
   result.stopped = end.stopped;
