@@ -1,5 +1,6 @@
 // The program on machines that are not as ours: names that are no text, file systems that lack
 // something, terminals that are closed, readers that are gone, limits.
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -258,6 +259,13 @@ TEST_CASE("a thread that the system does not start is a line and status 1, which
   CHECK(simulated.status == 0);
 }
 
+namespace {
+
+// Not of the shell, which needs some to send the output into files.
+std::string few_files(int files) { return fmt::format("prlimit --nofile={0}:{0}", files); }
+
+}  // namespace
+
 TEST_CASE("fewer open files than a run needs are a line and status 1") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return skipped("a limit of open files: sanitizers need some themselves");
@@ -266,7 +274,7 @@ TEST_CASE("fewer open files than a run needs are a line and status 1") {
   for (const std::string command : {"train ", "node --metrics 0 ", "launch --nodes 2 "}) {
     for (int files = 4; files <= 20; ++files) {
       INFO(command << "with " << files << " open files");
-      const Ran ran = run_grapevine(command + usual, "ulimit -n " + std::to_string(files) + ";");
+      const Ran ran = run_grapevine(command + usual, few_files(files));
       INFO(ran.err);
       if (ran.status == 0) continue;
       CHECK(ran.status == 1);
@@ -274,5 +282,5 @@ TEST_CASE("fewer open files than a run needs are a line and status 1") {
                               Catch::Contains("oo many files are open"));
     }
   }
-  check_refused("node --guests 1 --quiet --no-save", 1, {"oo many files are open"}, "ulimit -n 4;");
+  check_refused("node --guests 1 --quiet --no-save", 1, {"oo many files are open"}, few_files(4));
 }
