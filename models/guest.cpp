@@ -87,13 +87,13 @@ std::string GuestObjective::description() const {
 }
 
 void GuestObjective::read_statistics(int rank, Vec out) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto known = statistics_.find(rank);
   scale({}, 1, known == statistics_.end() ? average_ : known->second, out);
 }
 
 bool GuestObjective::has_statistics(int rank) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return statistics_.contains(rank);
 }
 
@@ -105,14 +105,14 @@ void GuestObjective::read_for_mean(int rank, Vec out) const {
 void GuestObjective::set_statistics(int rank, uint64_t gradients, ConstVec now) {
   GV_CHECK((now.size == aside_.size() && now.dtype == aside_.dtype()));
   if (gradients == 0) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Buffer& own = statistics_[rank];
   if (own.size() != now.size) own = Buffer(now.size, now.dtype);
   scale({}, 1, now, own);
 }
 
 void GuestObjective::set_average_statistics(ConstVec average) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   scale({}, 1, average, average_);
   put_masks(start_aside_, static_cast<int>(statistics_.size()), average_);
 }
@@ -126,7 +126,7 @@ void GuestObjective::put_masks(ConstVec own, int ranks, Vec mean) {
 }
 
 Status GuestObjective::save_model(const std::string& directory, ConstVec x) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<ModelTensor> tensors = tensors_of(layout_, x);
   Buffer narrow(aside_.size(), DType::f32);
   size_t number = 0;

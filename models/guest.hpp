@@ -3,9 +3,9 @@
 // and the gradients.
 #pragma once
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "kernels/base/mutex.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
@@ -60,9 +60,10 @@ class GuestObjective final : public Objective {
   const Buffer start_, start_aside_;
   const size_t wide_from_;
   const std::vector<TiedName> tied_;
-  mutable std::mutex mutex_;  // guards what follows
-  Buffer average_;            // of the statistics; before there is one, the start
-  std::map<int, Buffer> statistics_;
+  mutable Mutex mutex_;
+  // Of the statistics; before there is one, the start.
+  Buffer average_ GV_GUARDED_BY(mutex_);
+  std::map<int, Buffer> statistics_ GV_GUARDED_BY(mutex_);
 };
 
 }  // namespace grapevine

@@ -15,7 +15,7 @@ std::shared_ptr<const Result<Spectrum>> SpectrumCache::find(const Topology& grap
     return entry.ranks == graph.ranks() && std::ranges::equal(rates, entry.rates) &&
            std::ranges::equal(graph.edges(), entry.ends, same_ends);
   };
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = std::ranges::find_if(entries_, same);
   if (found == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found);
@@ -30,7 +30,7 @@ std::shared_ptr<const Result<Spectrum>> SpectrumCache::of(const Topology& graph,
     entry.ends.emplace_back(e.i, e.j);
   entry.spectrum = std::make_shared<const Result<Spectrum>>(spectrum_chi(graph, rates));
   auto answer = entry.spectrum;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++solved_;
   edges_ += rates.size();
   entries_.push_front(std::move(entry));
@@ -42,7 +42,7 @@ std::shared_ptr<const Result<Spectrum>> SpectrumCache::of(const Topology& graph,
 }
 
 uint64_t SpectrumCache::solved() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return solved_;
 }
 

@@ -6,10 +6,10 @@
 #pragma once
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "kernels/base/mutex.hpp"
 #include "topologies/spectrum.hpp"
 
 namespace grapevine {
@@ -32,10 +32,10 @@ class SpectrumCache {
   };
   std::shared_ptr<const Result<Spectrum>> find(const Topology&, std::span<const double> rates);
 
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // by rising age
-  size_t edges_ = 0;          // of all entries
-  uint64_t solved_ = 0;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ GV_GUARDED_BY(mutex_);  // by rising age
+  size_t edges_ GV_GUARDED_BY(mutex_) = 0;          // of all entries
+  uint64_t solved_ GV_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace grapevine

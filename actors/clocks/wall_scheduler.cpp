@@ -57,7 +57,7 @@ void WallScheduler::Visitor::set_computing(bool on) {
 }
 
 void WallScheduler::count_computing(int change, int visitors) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   computing_ += change;
   visitors_ += visitors;
   if (wanted_wake() < keeper_wakes_at_) wake_keeper();
@@ -68,7 +68,7 @@ void WallScheduler::count_computing(int change, int visitors) {
 bool WallScheduler::fire(time_point until, Carrier& carrier) {
   std::optional<TimerQueue::Timer> timer;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (timers_.empty() || timers_.next() > until) return false;
     timer = timers_.take();
   }
@@ -81,7 +81,7 @@ bool WallScheduler::fire(time_point until, Carrier& carrier) {
 // ends.
 void WallScheduler::serve(Carrier& carrier) {
   const time_point until = now();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (size_t ready = jobs_.size(); ready > 0 && !jobs_.empty(); --ready) {
     carrier.exec_later(jobs_.front());
     jobs_.pop_front();
@@ -106,19 +106,19 @@ void WallScheduler::wake_keeper() {
 }
 
 void WallScheduler::put(time_point at, TimerQueue::Timer timer) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   timers_.put(at, std::move(timer));
   if (wanted_wake() < keeper_wakes_at_) wake_keeper();
 }
 
 void WallScheduler::cancel_idle(caf::actor_id actor) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   timers_.cancel_idle(actor);
 }
 
 void WallScheduler::cancel_all() {
   std::vector<TimerQueue::Timer> dropped;  // what they hold ends outside the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   dropped = timers_.clear();
 }
 
@@ -144,7 +144,7 @@ void WallScheduler::enqueue(caf::resumable* job) {
 }
 
 void WallScheduler::hand_over(caf::resumable* job) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   jobs_.push_back(job);
   wake_helper();
 }
@@ -158,7 +158,7 @@ void WallScheduler::wake_helper() {
 }
 
 void WallScheduler::help(Carrier& carrier) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!stopping_) {
     if (!jobs_.empty() || wanted_wake() <= now()) {
       const bool more = jobs_.size() > 1;   // than this one begins with, and that may take long
@@ -212,7 +212,7 @@ void WallScheduler::require_threads(caf::actor_system& system) {
 
 void WallScheduler::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopping_ = true;
   }
   keeper_wake_.notify_all();
@@ -221,7 +221,12 @@ void WallScheduler::stop() {
     helper.join();
   if (!refused_) stop_actors();
   cancel_all();
-  for (caf::resumable* job : std::exchange(jobs_, {}))
+  std::deque<caf::resumable*> left;
+  {
+    const Lock lock(mutex_);
+    left.swap(jobs_);
+  }
+  for (caf::resumable* job : left)
     cleanup_and_release(job);
 }
 

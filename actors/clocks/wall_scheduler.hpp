@@ -13,13 +13,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "actors/clocks/timer_queue.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -82,22 +82,22 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   bool fire(time_point until, Carrier&);  // the earliest timer, if it is due by then
   void serve(Carrier&);
   void help(Carrier&);
-  void hand_over(caf::resumable* job);  // to a helper
-  time_point wanted_wake() const;       // of the keeper
-  void wake_keeper();
-  void wake_helper();
+  void hand_over(caf::resumable* job);                 // to a helper
+  time_point wanted_wake() const GV_REQUIRES(mutex_);  // of the keeper
+  void wake_keeper() GV_REQUIRES(mutex_);
+  void wake_helper() GV_REQUIRES(mutex_);
   void count_computing(int change, int visitors);
 
-  std::mutex mutex_;                     // guards what follows
+  Mutex mutex_;
   std::condition_variable keeper_wake_;  // the helper that sleeps until the next timer
   std::condition_variable helper_wake_;  // the others
-  TimerQueue timers_;
-  std::deque<caf::resumable*> jobs_;
-  bool keeper_ = false, keeper_sleeps_ = false;
-  time_point keeper_wakes_at_{};
-  int visitors_ = 0, computing_ = 0;
-  int sleepers_ = 0;  // helpers, the keeper not counted
-  bool stopping_ = false;
+  TimerQueue timers_ GV_GUARDED_BY(mutex_);
+  std::deque<caf::resumable*> jobs_ GV_GUARDED_BY(mutex_);
+  bool keeper_ GV_GUARDED_BY(mutex_) = false, keeper_sleeps_ GV_GUARDED_BY(mutex_) = false;
+  time_point keeper_wakes_at_ GV_GUARDED_BY(mutex_){};
+  int visitors_ GV_GUARDED_BY(mutex_) = 0, computing_ GV_GUARDED_BY(mutex_) = 0;
+  int sleepers_ GV_GUARDED_BY(mutex_) = 0;  // helpers, the keeper not counted
+  bool stopping_ GV_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> helpers_;
   std::optional<std::system_error> refused_;  // a thread

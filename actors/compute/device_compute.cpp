@@ -2,9 +2,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -16,7 +17,7 @@ class DeviceCompute::Line {
 
   void put(Task task) {
     {
-      const std::lock_guard lock(own_->mutex);
+      const Lock lock(own_->mutex);
       if (own_->stopping) return;
       own_->tasks.push_back(std::move(task));
     }
@@ -27,27 +28,28 @@ class DeviceCompute::Line {
   void end(bool may_stand) {
     if (!thread_.joinable()) return;
     constexpr std::chrono::seconds kPatience{2};
-    std::unique_lock lock(own_->mutex);
+    Lock lock(own_->mutex);
     own_->stopping = true;
     own_->tasks.clear();
     own_->changed.notify_all();
     const bool ended =
-        !may_stand || own_->changed.wait_for(lock, kPatience, [&] { return own_->ended; });
+        !may_stand || own_->changed.wait_for(
+                          lock, kPatience, [&]() GV_REQUIRES(own_->mutex) { return own_->ended; });
     lock.unlock();
     ended ? thread_.join() : thread_.detach();
   }
 
  private:
   struct Own {
-    std::mutex mutex;  // guards what follows
+    Mutex mutex;
     std::condition_variable changed;
-    std::deque<Task> tasks;
-    bool stopping = false, ended = false;
+    std::deque<Task> tasks GV_GUARDED_BY(mutex);
+    bool stopping GV_GUARDED_BY(mutex) = false, ended GV_GUARDED_BY(mutex) = false;
 
     void work() {
-      std::unique_lock lock(mutex);
+      Lock lock(mutex);
       for (;;) {
-        changed.wait(lock, [&] { return stopping || !tasks.empty(); });
+        changed.wait(lock, [&]() GV_REQUIRES(mutex) { return stopping || !tasks.empty(); });
         if (stopping) break;
         Task task = std::move(tasks.front());
         tasks.pop_front();

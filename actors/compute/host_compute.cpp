@@ -50,7 +50,7 @@ ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
 
 void ThreadCompute::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopping_ = true;
     tasks_.clear();
   }
@@ -66,7 +66,7 @@ void ThreadCompute::post(std::function<void(int)> task) {
 
 void ThreadCompute::put(Task task) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (stopping_) return;
     tasks_.push_back(std::move(task));
   }
@@ -87,7 +87,7 @@ void ThreadCompute::work(int number) {
   for (;;) {
     Task task;
     {
-      std::unique_lock lock(mutex_);
+      Lock lock(mutex_);
       while (!stopping_ && tasks_.empty()) {
         lane.visitor.set_computing(false);
         ready_.wait(lock);

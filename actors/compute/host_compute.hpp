@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "actors/compute/compute.hpp"
 #include "actors/compute/core_share.hpp"
 #include "actors/device/device_share.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 #include "models/objective.hpp"
 
@@ -51,10 +51,10 @@ class ThreadCompute final : public Compute {
   caf::actor_system& system_;
   std::shared_ptr<Objective> objective_;
   SnapshotPool gradients_;
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Task> tasks_;
-  bool stopping_ = false;
+  std::deque<Task> tasks_ GV_GUARDED_BY(mutex_);
+  bool stopping_ GV_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
@@ -64,8 +64,7 @@ struct ComputeModel {
   uint64_t seed = 1;
 };
 
-class InlineCompute final : public Compute,
-                            public std::enable_shared_from_this<InlineCompute> {
+class InlineCompute final : public Compute, public std::enable_shared_from_this<InlineCompute> {
  public:
   using Log = std::function<void(uint64_t word)>;  // into the event-log hash
 

@@ -94,7 +94,7 @@ std::function<void(std::function<void(DeviceLinks&)>)> DeviceLinks::posting() {
 
 template <class Change>
 void DeviceLinks::note(const std::string& node, Change&& change) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Edge& edge = edges_[node];
   edge.told.node = node;
   change(edge);
@@ -112,7 +112,7 @@ void DeviceLinks::turn(const std::string& node, Way way, const std::string& why)
 }
 
 std::vector<DeviceEdge> DeviceLinks::edges() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<DeviceEdge> edges;
   for (const auto& [node, edge] : edges_)
     edges.push_back(edge.told);
@@ -129,7 +129,7 @@ void DeviceLinks::down(const std::string& node) {
       if (borrowing->node == node) borrowed.push_back(id);
     for (const uint64_t id : borrowed)
       self.end_borrowing(id);
-    const std::lock_guard lock(self.mutex_);
+    const Lock lock(self.mutex_);
     self.edges_.erase(node);
   });
 }

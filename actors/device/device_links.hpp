@@ -18,7 +18,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "actors/device/nccl_links.hpp"
 #include "actors/settings/settings.hpp"
 #include "actors/transport/link_transport.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -97,8 +97,8 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
     Way way = Way::untried;
     DeviceEdge told;
   };
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<std::string, Edge> edges_;
+  mutable Mutex mutex_;
+  std::map<std::string, Edge> edges_ GV_GUARDED_BY(mutex_);
 };
 
 }  // namespace grapevine

@@ -46,23 +46,23 @@ void GuestHall::close() {
 }
 
 std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [this] { return objective_ != nullptr; });
+  Lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this]() GV_REQUIRES(mutex_) { return objective_ != nullptr; });
   return objective_;
 }
 
 uint64_t GuestHall::gradients() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return options_.gradients > 0 ? options_.gradients : gradients_;
 }
 
 GuestLayout::Outer GuestHall::outer() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return layout_ ? layout_->outer : GuestLayout::Outer{};
 }
 
 void GuestHall::begin(Run run) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   run_ = std::move(run);
   uint64_t local_steps = 0;  // of an earlier life, which the gradients of its ranks do not have
   for (const Place& place : places_)
@@ -75,13 +75,13 @@ void GuestHall::begin(Run run) {
 }
 
 void GuestHall::on_epoch(const EpochInfo& epoch) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   epoch_ = epoch;
 }
 
 void GuestHall::give_up(int place) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Place& at = places_[static_cast<size_t>(place)];
     at.status.done = true;
     at.awaited = false;
@@ -91,11 +91,10 @@ void GuestHall::give_up(int place) {
 }
 
 void GuestHall::await_script(int place) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   places_[static_cast<size_t>(place)].awaited = true;
 }
 
-/// The lock is held.
 bool GuestHall::awaits_anybody(Clock::time_point begin) const {
   if (unserved_ > 0) return true;
   return Clock::now() < begin + options_.latecomers &&
@@ -104,7 +103,7 @@ bool GuestHall::awaits_anybody(Clock::time_point begin) const {
 
 void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
                     int ranks, const std::function<bool()>& hurries) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   stage_ = Stage::over;
   for (Place& at : places_)
     at.status.done = true;
@@ -122,7 +121,7 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Bu
       say("the run is over; waiting for scripts that have not asked for its mean");
     lock.lock();
   }
-  changed_.wait_for(lock, kFarewell, [this] { return visits_ == 0; });
+  changed_.wait_for(lock, kFarewell, [this]() GV_REQUIRES(mutex_) { return visits_ == 0; });
   auto door = std::move(door_);
   lock.unlock();
   door.reset();  // joins its threads
@@ -136,7 +135,7 @@ KeptBlob GuestHall::kept(int rank) const {
   KeptBlob kept;
   Descriptor blob;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (size_t k = 0; k < places_.size() && !blob; ++k) {
       if (table_->server(static_cast<int>(k)).rank != rank) continue;
       kept.share = places_[k].share;
@@ -152,7 +151,7 @@ KeptBlob GuestHall::kept(int rank) const {
 
 void GuestHall::keep(int place, const KeptBlob& kept) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     places_.at(static_cast<size_t>(place)).share = kept.share;
   }
   if (kept.bytes.empty()) return;
@@ -160,7 +159,7 @@ void GuestHall::keep(int place, const KeptBlob& kept) {
   if (!blob || !write_all(blob.fd(), kept.bytes.data(), kept.bytes.size()) ||
       ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
     return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Place& at_place = places_.at(static_cast<size_t>(place));
   at_place.blob = std::move(blob);
   at_place.blob_number = kept.steps;
@@ -168,7 +167,7 @@ void GuestHall::keep(int place, const KeptBlob& kept) {
 }
 
 std::vector<GuestStatus> GuestHall::status() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<GuestStatus> all;
   for (size_t k = 0; k < places_.size(); ++k) {
     const Place& place = places_[k];
@@ -182,14 +181,14 @@ std::vector<GuestStatus> GuestHall::status() const {
 }
 
 void GuestHall::set_sink(std::function<void(const std::string&)> say) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   say_ = std::move(say);
 }
 
 void GuestHall::say(const std::string& line) const {
   std::function<void(const std::string&)> told;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     told = say_;
   }
   if (told) told(line);

@@ -10,12 +10,16 @@
 // worker and runs the actors that become ready, so that a step wakes no other thread. Aside tensors
 // are kept as of the last step of each script, and averaged over this node's ranks that have had
 // one.
+//
+// No actor: the thread of a visit needs the state of the hall several times in a STEP, and each
+// request to an actor would wait for another thread. The mutex is held for some reads and writes,
+// never over a wait for the run or for a script. The test `thread_safety` checks that what it
+// guards is used with it held.
 #pragma once
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +30,7 @@
 #include "actors/node/checkpointer.hpp"
 #include "actors/settings/kept_blob.hpp"
 #include "actors/transport/guest_door.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/memory/shared_memory.hpp"
 #include "models/guest.hpp"
 
@@ -137,23 +142,24 @@ class GuestHall {
 
   explicit GuestHall(GuestHallOptions);
   void say(const std::string& line) const;
-  bool awaits_anybody(Clock::time_point begin) const;
+  bool awaits_anybody(Clock::time_point begin) const GV_REQUIRES(mutex_);
 
   GuestHallOptions options_;
   std::shared_ptr<GuestTable> table_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  Stage stage_ = Stage::empty;
-  std::optional<GuestLayout> layout_;
-  uint64_t gradients_ = 0;  // of the run, as the first script has said
-  std::shared_ptr<GuestObjective> objective_;
-  std::vector<Place> places_;
-  int visits_ = 0, unserved_ = 0;  // that are going on; of them, that do not have the last mean
-  Run run_;
-  EpochInfo epoch_;
-  std::shared_ptr<const Buffer> mean_, mean_aside_;
-  int ranks_in_mean_ = 0;
-  std::function<void(const std::string&)> say_;
+  Stage stage_ GV_GUARDED_BY(mutex_) = Stage::empty;
+  std::optional<GuestLayout> layout_ GV_GUARDED_BY(mutex_);
+  uint64_t gradients_ GV_GUARDED_BY(mutex_) = 0;  // of the run, as the first script has said
+  std::shared_ptr<GuestObjective> objective_ GV_GUARDED_BY(mutex_);
+  std::vector<Place> places_ GV_GUARDED_BY(mutex_);
+  int visits_ GV_GUARDED_BY(mutex_) = 0;    // that are going on
+  int unserved_ GV_GUARDED_BY(mutex_) = 0;  // of them, that do not have the last mean
+  Run run_ GV_GUARDED_BY(mutex_);
+  EpochInfo epoch_ GV_GUARDED_BY(mutex_);
+  std::shared_ptr<const Buffer> mean_ GV_GUARDED_BY(mutex_), mean_aside_ GV_GUARDED_BY(mutex_);
+  int ranks_in_mean_ GV_GUARDED_BY(mutex_) = 0;
+  std::function<void(const std::string&)> say_ GV_GUARDED_BY(mutex_);
 
   std::string path_;
   std::unique_ptr<GuestDoor> door_;  // last: its threads use all of it

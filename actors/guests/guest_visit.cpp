@@ -84,14 +84,14 @@ GuestVisit::~GuestVisit() {
   stand_up();
   if (place_ < 0) return;
   served();
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   --hall_.visits_;
   hall_.changed_.notify_all();
 }
 
 /// It has the mean at the end, or never will.
 void GuestVisit::served() {
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   if (std::exchange(counts_, false)) --hall_.unserved_;
   hall_.changed_.notify_all();
 }
@@ -103,7 +103,7 @@ void GuestVisit::stand_up() {
   hall_.table_->sit(place_, nullptr);
   bool tells = false;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     place().taken = false;
     place().status.process = 0;
     if (founds_ && hall_.stage_ == GuestHall::Stage::filling) {
@@ -157,28 +157,28 @@ GuestRecord GuestVisit::record(GuestKind kind) const {
   r.kind = kind;
   r.number = number_;
   r.exchanges = exchanges_;
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   const GuestTable::Server server = hall_.table_->server(std::max(0, place_));
   r.rank =
       static_cast<uint32_t>(server.rank >= 0 ? server.rank : hall_.options_.first_rank + place_);
   r.ranks = static_cast<uint32_t>(std::max(hall_.epoch_.ranks, hall_.options_.places));
   r.epoch = hall_.epoch_.epoch;
   if (hall_.stage_ == GuestHall::Stage::over) r.flags = kGuestEnd | kGuestOver;
-  const GuestHall::Run& run = hall_.run_;
-  if (run.counters != nullptr)  // of those here, and as many of each of the others
-    r.run_steps = run.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
+  if (hall_.run_.counters != nullptr)  // of those here, and as many of each of the others
+    r.run_steps = hall_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
                   static_cast<uint64_t>(hall_.options_.places);
-  const uint64_t wanted = run.pool != nullptr ? run.pool->wanted() : run.gradients;
-  if (run.pool != nullptr && wanted > 0) r.run_steps = run.pool->taken(run.clock->now());
+  const WorkPool* const pool = hall_.run_.pool.get();
+  const uint64_t wanted = pool != nullptr ? pool->wanted() : hall_.run_.gradients;
+  if (pool != nullptr && wanted > 0) r.run_steps = pool->taken(hall_.run_.clock->now());
   if (kind == GuestKind::welcome || kind == GuestKind::front) r.count = wanted;
   return r;
 }
 
-/// REQUIRES: it has one, and the lock is held.
+/// REQUIRES: it has one.
 GuestHall::Place& GuestVisit::place() { return hall_.places_[static_cast<size_t>(place_)]; }
 
 bool GuestVisit::over() const {
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   return hall_.stage_ == GuestHall::Stage::over;
 }
 
@@ -189,7 +189,7 @@ GuestRecord GuestVisit::wait_record() const {
   if (!finishes_) return wait;
   wait.rank = kAnyGuestRank;
   wait.ranks = 0;
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   for (size_t k = 0; k < hall_.places_.size(); ++k) {
     const GuestHall::Place& place = hall_.places_[k];
     if (place.status.done || wait.ranks++ > 0) continue;
@@ -257,7 +257,7 @@ void GuestVisit::make_seat() {
 bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
   std::string refusal;
   const bool here = await([&] {
-    std::unique_lock lock(hall_.mutex_);
+    Lock lock(hall_.mutex_);
     refusal = misfit(layout);
     if (refusal.empty() && hall_.stage_ != GuestHall::Stage::filling)
       refusal = seat_for(layout, join);
@@ -269,7 +269,7 @@ bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
   return here && refusal.empty();
 }
 
-/// Why this run can never have it; empty: it can. The lock is held.
+/// Why this run can never have it; empty: it can.
 std::string GuestVisit::misfit(const GuestLayout& layout) const {
   const bool is_over = hall_.stage_ == GuestHall::Stage::over;
   if (is_over && hall_.mean_ == nullptr) return "the run is over";
@@ -287,7 +287,7 @@ std::string GuestVisit::misfit(const GuestLayout& layout) const {
 }
 
 /// Why a run cannot be of so many gradients, 0: of as many as it is; empty: it can. The first
-/// script may say where nobody else has. The lock is held.
+/// script may say where nobody else has.
 std::string GuestVisit::other_work(uint64_t gradients) const {
   const uint64_t known = hall_.options_.gradients > 0 ? hall_.options_.gradients : hall_.gradients_;
   if (gradients == 0 || gradients == known) return {};
@@ -301,7 +301,7 @@ std::string GuestVisit::other_work(uint64_t gradients) const {
   return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
 }
 
-/// Takes a place. Why there is none; empty: it has one. The lock is held.
+/// Takes a place. Why there is none; empty: it has one.
 std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& join) {
   using Stage = GuestHall::Stage;
   if (std::string other = other_work(join.number); !other.empty()) return other;
@@ -341,7 +341,7 @@ std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& j
 bool GuestVisit::show_mean() {
   std::shared_ptr<const Buffer> mean;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     mean = hall_.mean_;
     number_ = place().status.steps;
   }
@@ -387,7 +387,7 @@ bool GuestVisit::found(const Question& question) {
     return script_.refuse("the starting point is not finite"), false;
   asked_at_ = GuestHall::Clock::now();
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     Buffer start(seat_->front.size, DType::f32);
     scale({}, 1, seat_->front, start);
     hall_.objective_ = objective_of(layout_, std::move(start), read_aside());
@@ -405,14 +405,14 @@ bool GuestVisit::found(const Question& question) {
 void GuestVisit::remember_aside() {
   if (layout_.aside_elements() == 0) return;
   const Buffer aside = read_aside();
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   if (hall_.run_.system == nullptr) return;
   const int rank = hall_.table_->server(place_).rank;
   hall_.objective_->set_statistics(rank % hall_.run_.ranks, number_ + 1, aside);
 }
 
 void GuestVisit::remember_share(const GuestRecord& step) {
-  const std::lock_guard lock(hall_.mutex_);
+  const Lock lock(hall_.mutex_);
   GuestShare& share = place().share;
   if (step.exchanges > 1) share.local_steps += step.exchanges - 1;
   if (step.ranks == 0) return;
@@ -454,7 +454,7 @@ bool GuestVisit::show_aside() {
   Buffer aside(layout_.aside_elements(), aside_type(layout_));
   if (aside.size() == 0) return false;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     const int rank = hall_.table_->server(place_).rank;
     const int shard = hall_.run_.ranks > 0 ? rank % hall_.run_.ranks : rank;
     if (!hall_.objective_->has_statistics(shard)) return false;
@@ -468,8 +468,8 @@ bool GuestVisit::show_aside() {
 /// script has gone, or the run is over.
 bool GuestVisit::begun() {
   const bool here = await([&] {
-    std::unique_lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kPoll, [&] {
+    Lock lock(hall_.mutex_);
+    return hall_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(hall_.mutex_) {
       return hall_.run_.system != nullptr || hall_.stage_ == GuestHall::Stage::over;
     });
   });
@@ -479,7 +479,7 @@ bool GuestVisit::begun() {
 std::optional<GuestAnswer> GuestVisit::ask(const GuestRecord& step) {
   if (!visitor_) {
     if (!begun()) return std::nullopt;
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     visitor_.emplace(*hall_.run_.system);
     visitor_->set_computing(false);  // no timer waits for a script
   }
@@ -530,7 +530,7 @@ bool GuestVisit::give_front(uint16_t flags) {
   const auto now = GuestHall::Clock::now();
   front.value = Seconds(now - asked_at_).count();
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     place().status.steps = number_;
     place().status.done = place().status.done || (front.flags & kGuestEnd) != 0;
     place().answered_at = now;
@@ -561,7 +561,7 @@ bool GuestVisit::keep(Question& question) {
   answer.number = question.record.number;
   answer.count = question.record.count;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     place().blob = std::move(question.descriptor);
     place().blob_number = question.record.number;
     place().blob_bytes = question.record.count;
@@ -573,7 +573,7 @@ bool GuestVisit::kept() {
   GuestRecord answer = record(GuestKind::kept);
   Descriptor blob;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     answer.number = place().blob_number;
     answer.count = place().blob_bytes;
     if (place().blob) blob = Descriptor(::fcntl(place().blob.fd(), F_DUPFD_CLOEXEC, 0));
@@ -587,7 +587,7 @@ bool GuestVisit::checkpoint() {
   if (!begun() && !over()) return false;
   GuestHall::Run run;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     run = hall_.run_;
   }
   std::optional<std::string> told;
@@ -623,7 +623,7 @@ bool GuestVisit::share(const Question& question) {
                                       question.record.number, kMostWork)),
            false;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     WorkPool* const pool = hall_.run_.pool.get();
     if (pool != nullptr) pool->expect(question.record.number);
     answer.number = pool != nullptr ? pool->wanted() : hall_.run_.gradients;
@@ -645,7 +645,7 @@ bool GuestVisit::report(const Question& question) {
   if (!told) return script_.refuse(told.error().message), false;
   size_t names = told->size();
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     GuestHall::Place& at = place();
     if (!std::exchange(reports_, true)) at.status.measured.clear();
     for (const auto& [name, _] : at.status.measured)
@@ -673,7 +673,7 @@ bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   if (aside.size > 0)
     scale({}, 1, aside, values);
   else
-    hall_.objective_->read_statistics(kOfAll, values);
+    hall_.await_objective({})->read_statistics(kOfAll, values);
   GuestObjective::put_masks(own, ranks, values);
   write_aside(values, memory->data());
   GuestRecord answer = record(GuestKind::mean);
@@ -686,7 +686,7 @@ bool GuestVisit::mean() {
   if (!begun() && !over()) return false;
   GuestHall::Run run;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     run = hall_.run_;
   }
   MeanSettled settled;
@@ -708,7 +708,7 @@ bool GuestVisit::mean() {
     if (!came) return false;
     settled = std::move(*came);
     if (settled.mean != nullptr) return true;
-    std::unique_lock lock(hall_.mutex_);  // the ranks here are not in the graph yet
+    Lock lock(hall_.mutex_);  // the ranks here are not in the graph yet
     hall_.changed_.wait_for(lock, kPoll);
     promise = ask();
     return false;
@@ -728,15 +728,16 @@ bool GuestVisit::finish() {
   finishes_ = true;
   if (!over()) hall_.give_up(place_);
   const bool here = await([&] {
-    std::unique_lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kPoll,
-                                   [&] { return hall_.stage_ == GuestHall::Stage::over; });
+    Lock lock(hall_.mutex_);
+    return hall_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(hall_.mutex_) {
+      return hall_.stage_ == GuestHall::Stage::over;
+    });
   });
   if (!here) return false;
   std::shared_ptr<const Buffer> mean, aside;
   int ranks = 0;
   {
-    const std::lock_guard lock(hall_.mutex_);
+    const Lock lock(hall_.mutex_);
     mean = hall_.mean_;
     aside = hall_.mean_aside_;
     ranks = hall_.ranks_in_mean_;

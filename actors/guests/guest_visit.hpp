@@ -23,9 +23,9 @@ class GuestVisit {
   // False: the visit is over.
   bool join(const Question&);
   bool claim(const GuestLayout&, const GuestRecord& join);
-  std::string misfit(const GuestLayout&) const;
-  std::string other_work(uint64_t gradients) const;
-  std::string seat_for(const GuestLayout&, const GuestRecord& join);
+  std::string misfit(const GuestLayout&) const GV_REQUIRES(hall_.mutex_);
+  std::string other_work(uint64_t gradients) const GV_REQUIRES(hall_.mutex_);
+  std::string seat_for(const GuestLayout&, const GuestRecord& join) GV_REQUIRES(hall_.mutex_);
   Status has_room(const GuestLayout&) const;
   void make_seat();
   bool sit_down();
@@ -58,7 +58,7 @@ class GuestVisit {
   Buffer read_aside() const;
   void write_aside(ConstVec values, void* memory) const;
   bool give_front(uint16_t flags);
-  GuestHall::Place& place();
+  GuestHall::Place& place() GV_REQUIRES(hall_.mutex_);
   bool over() const;
   GuestRecord record(GuestKind) const;
 

@@ -26,14 +26,14 @@ bool waits_for_all(const Method& method) {
 }  // namespace
 
 void GuestTable::sit(int place, std::shared_ptr<GuestSeat> seat) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Place& at = places_[static_cast<size_t>(place)];
   at.seat = std::move(seat);
   if (at.server.worker) caf::anon_send(at.server.worker, Seated{at.seat});
 }
 
 void GuestTable::finish(int place) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Place& at = places_[static_cast<size_t>(place)];
   at.finished = true;
   if (at.server.worker) caf::anon_send(at.server.worker, GuestFinished{});
@@ -47,7 +47,7 @@ bool GuestTable::take_step_left() {
 }
 
 void GuestTable::serve(int place, Server server) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (closed_) return;
   Place& at = places_[static_cast<size_t>(place)];
   at.server = std::move(server);
@@ -56,14 +56,14 @@ void GuestTable::serve(int place, Server server) {
 }
 
 void GuestTable::close() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   closed_ = true;
   for (Place& place : places_)
     place.server.worker = nullptr;
 }
 
 GuestTable::Server GuestTable::server(int place) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return places_[static_cast<size_t>(place)].server;
 }
 

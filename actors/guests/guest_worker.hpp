@@ -12,11 +12,11 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "actors/guests/guest_seat.hpp"
 #include "actors/rank/worker.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -38,7 +38,6 @@ class GuestTable {
 
   explicit GuestTable(int places) : places_(static_cast<size_t>(places)) {}
 
-  int places() const { return static_cast<int>(places_.size()); }
   void sit(int place, std::shared_ptr<GuestSeat>);  // null: the place is free
   void finish(int place);                           // for good, whoever serves it
   void serve(int place, Server);                    // from now on, who sits there included
@@ -56,9 +55,9 @@ class GuestTable {
     bool finished = false;
   };
 
-  mutable std::mutex mutex_;
-  std::vector<Place> places_;
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  std::vector<Place> places_ GV_GUARDED_BY(mutex_);
+  bool closed_ GV_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> left_{0};
 };
 

@@ -2,9 +2,10 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -12,22 +13,22 @@ template <class T>
 class Promised {
  public:
   void keep(T value) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     value_ = std::move(value);
     there_.notify_all();
   }
 
   /// The value, once; nothing after `limit`.
   std::optional<T> wait(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    there_.wait_for(lock, limit, [this] { return value_.has_value(); });
+    Lock lock(mutex_);
+    there_.wait_for(lock, limit, [this]() GV_REQUIRES(mutex_) { return value_.has_value(); });
     return std::exchange(value_, std::nullopt);
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable there_;
-  std::optional<T> value_;
+  std::optional<T> value_ GV_GUARDED_BY(mutex_);
 };
 
 }  // namespace grapevine

@@ -25,48 +25,48 @@ WorkPool::WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double f
 }
 
 void WorkPool::had_taken(uint64_t more) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   before_ += more;
 }
 
 void WorkPool::expect(uint64_t gradients) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (wanted_ == 0) wanted_ = gradients;
 }
 
 uint64_t WorkPool::wanted() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return wanted_;
 }
 
 void WorkPool::took(uint64_t gradients) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   taken_ += gradients;
 }
 
 bool WorkPool::is_enough(double now) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return enough(taken_by_all(now));
 }
 
 bool WorkPool::is_complete() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return enough(static_cast<double>(told_by_all()));
 }
 
 uint64_t WorkPool::told() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return told_by_all();
 }
 
 double WorkPool::progress(double now) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (wanted_ == 0) return std::numeric_limits<double>::quiet_NaN();
   return std::min(1.0, taken_by_all(now) / static_cast<double>(wanted_));
 }
 
 uint64_t WorkPool::taken(double now) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return static_cast<uint64_t>(taken_by_all(now));
 }
 
@@ -132,7 +132,7 @@ void WorkPool::credit(Member& m) {
 }
 
 void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& all) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   before_ = std::max(before_, before);
   for (auto& [id, m] : others_)
     m.told.is_live = false;  // a member that is not among them has gone
@@ -164,7 +164,7 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
 }
 
 WorkPool::Own WorkPool::tell(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool waits = enough(taken_by_all(now));
   if (const double since = now - told_s_; since > 0) {
     const double rate = static_cast<double>(taken_ - last_told_) / since;
@@ -184,7 +184,7 @@ WorkPool::Own WorkPool::tell(double now) {
 }
 
 std::vector<std::string> WorkPool::too_fast() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::exchange(doubted_, {});
 }
 

@@ -29,11 +29,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "actors/settings/member_work.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -77,25 +77,28 @@ class WorkPool {
     uint64_t own_before = 0;  // taken here when it was first heard of
     bool is_doubted = false;
   };
-  uint64_t own() const { return before_ + taken_; }
-  bool enough(double taken) const { return wanted_ > 0 && taken >= static_cast<double>(wanted_); }
-  uint64_t told_by_all() const;
-  double taken_by_all(double now) const;
-  double untold(double now, const Member&) const;
-  double median_rate() const;
-  uint64_t first_credit(const MemberWork&) const;
-  void credit(Member&);
+  uint64_t own() const GV_REQUIRES(mutex_) { return before_ + taken_; }
+  bool enough(double taken) const GV_REQUIRES(mutex_) {
+    return wanted_ > 0 && taken >= static_cast<double>(wanted_);
+  }
+  uint64_t told_by_all() const GV_REQUIRES(mutex_);
+  double taken_by_all(double now) const GV_REQUIRES(mutex_);
+  double untold(double now, const Member&) const GV_REQUIRES(mutex_);
+  double median_rate() const GV_REQUIRES(mutex_);
+  uint64_t first_credit(const MemberWork&) const GV_REQUIRES(mutex_);
+  void credit(Member&) GV_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  uint64_t wanted_;
+  mutable Mutex mutex_;
+  uint64_t wanted_ GV_GUARDED_BY(mutex_);
   const double ranks_, fastest_;
-  uint64_t before_, taken_ = 0;
-  std::map<uint64_t, Member> others_;
-  double median_ = 0;  // the last pace of a rank that was known; 0: none yet, and no bound
-  std::vector<std::string> doubted_;
+  uint64_t before_ GV_GUARDED_BY(mutex_), taken_ GV_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Member> others_ GV_GUARDED_BY(mutex_);
+  // The last pace of a rank that was known; 0: none yet, and no bound.
+  double median_ GV_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> doubted_ GV_GUARDED_BY(mutex_);
   // of tell()
-  double told_s_ = 0, rate_ = 0;
-  uint64_t last_told_ = 0;
+  double told_s_ GV_GUARDED_BY(mutex_) = 0, rate_ GV_GUARDED_BY(mutex_) = 0;
+  uint64_t last_told_ GV_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace grapevine

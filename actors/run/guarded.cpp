@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "actors/rank/worker.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -158,13 +159,13 @@ class GuardedObjective final : public Objective {
 void Thrown::keep(const std::string& where, const std::string& text) {
   std::string line = where + " failed: " + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!first_) first_ = world_error(std::move(line));
   any_ = true;
 }
 
 std::optional<Error> Thrown::first() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return first_;
 }
 
@@ -187,11 +188,11 @@ namespace {
 
 template <class... Values>
 void guard(std::function<void(Values...)>& told, const char* name, std::shared_ptr<Thrown> thrown,
-           std::shared_ptr<std::mutex> turn) {
+           std::shared_ptr<Mutex> turn) {
   if (!told) return;
   told = [told = std::move(told), where = std::string("the sink's ") + name,
           thrown = std::move(thrown), turn = std::move(turn)](Values... values) {
-    const std::lock_guard lock(*turn);
+    const Lock lock(*turn);
     if (!thrown->any()) guarded(*thrown, where, false, [&] { return told(values...), true; });
   };
 }
@@ -202,7 +203,7 @@ void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
   hooks.on_throw = [thrown](const std::string& where, const std::string& text) {
     thrown->keep(where, text);
   };
-  const auto turn = std::make_shared<std::mutex>();
+  const auto turn = std::make_shared<Mutex>();
   guard(hooks.sink.on_sample, "on_sample", thrown, turn);
   guard(hooks.sink.on_epoch, "on_epoch", thrown, turn);
   guard(hooks.sink.on_event, "on_event", thrown, turn);

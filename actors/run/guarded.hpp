@@ -4,11 +4,11 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "actors/run/run.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -22,8 +22,8 @@ class Thrown {
 
  private:
   std::atomic<bool> any_{false};
-  mutable std::mutex mutex_;
-  std::optional<Error> first_;
+  mutable Mutex mutex_;
+  std::optional<Error> first_ GV_GUARDED_BY(mutex_);
 };
 
 /// The same objective. If it throws, the loss is not a number, which ends the run, and its result

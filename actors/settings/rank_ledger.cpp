@@ -76,12 +76,12 @@ void RankLedger::settle(double own_s) {
 }
 
 void RankLedger::compute(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (is_heard()) turn(Doing::computing, now);
 }
 
 void RankLedger::computed(double now, uint64_t steps) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!is_heard()) return;
   turn(Doing::applying, now);
   steps_ += steps;
@@ -94,12 +94,12 @@ void RankLedger::computed(double now, uint64_t steps) {
 }
 
 void RankLedger::wait(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (is_heard()) turn(Doing::waiting, now);
 }
 
 void RankLedger::applied(double now, double own_s, double saved_from_s, double saved_until_s) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!is_heard() || doing_ != Doing::applying) return;
   charge(now);
   const double overlap = std::min(since_s_, saved_until_s) - std::max(gap_from_s_, saved_from_s);
@@ -129,7 +129,7 @@ LostTime& RankLedger::open(Lost what, double now, double at_s) {
 
 // The pulse of the node may come before or after the event of the rank that ended the pause.
 void RankLedger::stood_still(double from_s, double until_s) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (ended_ || !has_begun_ || doing_ == Doing::lost) return;
   if (since_s_ < until_s) charge(until_s);
   const double overlap = std::min(until_s, long_.until_s) - std::max(from_s, long_.from_s);
@@ -146,14 +146,14 @@ void RankLedger::stood_still(double from_s, double until_s) {
 }
 
 void RankLedger::stand(Lost what, double now, double at_s) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!is_heard() || (doing_ == Doing::lost && lost_[open_].what == what)) return;
   LostTime& lost = open(what, now, at_s);
   if (what != Lost::pause) lost.seconds += std::exchange(spell_s_, 0);  // of a step never taken
 }
 
 void RankLedger::lose(Lost what, double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (ended_) return;
   LostTime& lost = open(what, now, now);
   lost.seconds += std::exchange(spell_s_, 0);
@@ -162,12 +162,12 @@ void RankLedger::lose(Lost what, double now) {
 }
 
 void RankLedger::back(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (is_heard() && doing_ == Doing::lost) turn(before_, now);
 }
 
 void RankLedger::end(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (std::exchange(ended_, true)) return;
   const bool is_gone = doing_ == Doing::lost;
   charge(now);
@@ -177,25 +177,25 @@ void RankLedger::end(double now) {
 }
 
 void RankLedger::save(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   charge(now);
   if (doing_ == Doing::ending) doing_ = Doing::saving;
 }
 
 void RankLedger::begin(int rank, bool waits) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   serves_ = has_begun_ = true;
   rank_ = rank;
   gap_ = waits ? Part::waiting : Part::exchanges;
 }
 
 bool RankLedger::has_begun() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return has_begun_;
 }
 
 RankCost RankLedger::cost(double now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   charge(now);
   StepDurations durations = durations_;
   durations.add(pending_s_, pending_);

@@ -3,10 +3,10 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "actors/settings/cost.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -55,37 +55,41 @@ class RankLedger {
  private:
   enum class Doing { starting, computing, applying, waiting, lost, ending, saving };
 
-  bool is_heard() const { return serves_ && !ended_; }
-  void charge(double now);
-  void turn(Doing, double now);
-  void settle(double own_s);
-  LostTime& open(Lost, double now, double at_s);
-  LostTime& account_of(Lost, double at_s);
-  double& charged(Doing);
-  double& part(Part p) { return seconds_[static_cast<size_t>(p)]; }
+  bool is_heard() const GV_REQUIRES(mutex_) { return serves_ && !ended_; }
+  void charge(double now) GV_REQUIRES(mutex_);
+  void turn(Doing, double now) GV_REQUIRES(mutex_);
+  void settle(double own_s) GV_REQUIRES(mutex_);
+  LostTime& open(Lost, double now, double at_s) GV_REQUIRES(mutex_);
+  LostTime& account_of(Lost, double at_s) GV_REQUIRES(mutex_);
+  double& charged(Doing) GV_REQUIRES(mutex_);
+  double& part(Part p) GV_REQUIRES(mutex_) { return seconds_[static_cast<size_t>(p)]; }
 
-  std::mutex mutex_;
-  int rank_ = 0;
-  Part gap_ = Part::exchanges;  // what time between a gradient and the next parameters is
-  Doing doing_ = Doing::starting, before_ = Doing::starting;
-  bool serves_ = false, ended_ = false, has_begun_ = false;
-  double since_s_ = 0;
-  struct {
+  Mutex mutex_;
+  int rank_ GV_GUARDED_BY(mutex_) = 0;
+  // What time between a gradient and the next parameters is.
+  Part gap_ GV_GUARDED_BY(mutex_) = Part::exchanges;
+  Doing doing_ GV_GUARDED_BY(mutex_) = Doing::starting;
+  Doing before_ GV_GUARDED_BY(mutex_) = Doing::starting;
+  bool serves_ GV_GUARDED_BY(mutex_) = false, ended_ GV_GUARDED_BY(mutex_) = false;
+  bool has_begun_ GV_GUARDED_BY(mutex_) = false;
+  double since_s_ GV_GUARDED_BY(mutex_) = 0;
+  struct {  // the last charge that may hide that the process stood still
     Doing what = Doing::starting;
     bool is_settled = false;  // it belongs to a step that has been computed, or applied
     double from_s = 0, until_s = 0;
-  } long_;                  // the last charge that may hide that the process stood still
-  Parts seconds_{};         // but of work and contention
-  double computing_s_ = 0;  // of steps that were computed
-  double spell_s_ = 0;      // of the one under way
-  double pending_s_ = 0;    // of the last one, not in durations_ yet
-  uint64_t pending_ = 0, steps_ = 0;
-  double gap_s_ = 0, gap_from_s_ = 0;  // since it was computed, not in seconds_ yet
-  bool follows_ = false;               // the next step does on one that was computed at gap_from_s_
-  double longest_s_ = 0;               // between two such
-  StepDurations durations_;
-  std::vector<LostTime> lost_;
-  size_t open_ = 0;  // in it, where doing_ is lost
+  } long_ GV_GUARDED_BY(mutex_);
+  Parts seconds_ GV_GUARDED_BY(mutex_){};         // but of work and contention
+  double computing_s_ GV_GUARDED_BY(mutex_) = 0;  // of steps that were computed
+  double spell_s_ GV_GUARDED_BY(mutex_) = 0;      // of the one under way
+  double pending_s_ GV_GUARDED_BY(mutex_) = 0;    // of the last one, not in durations_ yet
+  uint64_t pending_ GV_GUARDED_BY(mutex_) = 0, steps_ GV_GUARDED_BY(mutex_) = 0;
+  double gap_s_ GV_GUARDED_BY(mutex_) = 0;       // since it was computed, not in seconds_ yet
+  double gap_from_s_ GV_GUARDED_BY(mutex_) = 0;  // when that was
+  bool follows_ GV_GUARDED_BY(mutex_) = false;   // the next step does on the one of gap_from_s_
+  double longest_s_ GV_GUARDED_BY(mutex_) = 0;   // between two such
+  StepDurations durations_ GV_GUARDED_BY(mutex_);
+  std::vector<LostTime> lost_ GV_GUARDED_BY(mutex_);
+  size_t open_ GV_GUARDED_BY(mutex_) = 0;  // in it, where doing_ is lost
 };
 
 using Ledgers = std::vector<RankLedger>;  // of the ranks of a process, by place

@@ -45,7 +45,7 @@ bool BulkQueue::goes_directly(const OutgoingPayload& frame) const {
 BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
   std::shared_ptr<Direct> direct;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (closed_ || items_.size() >= limit_) return Pushed::refused;
     if (goes_directly(frame)) {
       direct = direct_;
@@ -63,7 +63,7 @@ BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<
   write_now(frame, direct->fd);
   const bool sent = frame.done();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (direct != direct_) return sent ? Pushed::sent : Pushed::refused;  // the link has ended
     if (!sent) items_.push_front(std::move(frame));
     pen_taken_ = false;
@@ -74,25 +74,25 @@ BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<
 }
 
 bool BulkQueue::empty() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return items_.empty();
 }
 
 void BulkQueue::stand(int fd, bool lends) {
   auto direct = fd < 0 ? nullptr : std::make_shared<Direct>(fd);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   direct_ = direct != nullptr && direct->fd >= 0 ? std::move(direct) : nullptr;
   lends_ = lends;
 }
 
 bool BulkQueue::take_pen() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   wanted_ = std::exchange(pen_taken_, true);
   return !wanted_;
 }
 
 std::optional<OutgoingPayload> BulkQueue::take() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   pen_taken_ = !items_.empty();
   if (!pen_taken_) return {};
   std::optional<OutgoingPayload> first(std::move(items_.front()));
@@ -103,7 +103,7 @@ std::optional<OutgoingPayload> BulkQueue::take() {
 size_t BulkQueue::clear(bool close) {
   std::deque<OutgoingPayload> items;  // given back without the lock
   std::shared_ptr<Direct> direct;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   closed_ = closed_ || close;
   pen_taken_ = wanted_ = false;
   std::swap(direct, direct_);

@@ -8,10 +8,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "actors/transport/outgoing_payload.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -39,15 +39,17 @@ class BulkQueue {
 
  private:
   struct Direct;
-  bool goes_directly(const OutgoingPayload&) const;  // with the lock
+  bool goes_directly(const OutgoingPayload&) const GV_REQUIRES(mutex_);
   Pushed write(OutgoingPayload, const std::shared_ptr<Direct>&);
 
   const size_t limit_;
   const std::function<void()> wake_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::deque<OutgoingPayload> items_;
-  std::shared_ptr<Direct> direct_;  // of the connection that stands, if it may be written into
-  bool lends_ = false, pen_taken_ = false, wanted_ = false, closed_ = false;
+  mutable Mutex mutex_;
+  std::deque<OutgoingPayload> items_ GV_GUARDED_BY(mutex_);
+  // Of the connection that stands, if it may be written into.
+  std::shared_ptr<Direct> direct_ GV_GUARDED_BY(mutex_);
+  bool lends_ GV_GUARDED_BY(mutex_) = false, pen_taken_ GV_GUARDED_BY(mutex_) = false;
+  bool wanted_ GV_GUARDED_BY(mutex_) = false, closed_ GV_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace grapevine

@@ -7,6 +7,7 @@
 #include "actors/transport/control_link.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
+#include "kernels/base/mutex.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
@@ -72,20 +73,20 @@ class Console::Impl {
     auto m = decode_control(bytes);
     if (!m) return end(m.error().message);
     if (const auto* refusal = std::get_if<Refusal>(&*m)) return end(refusal->reason);
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     came.push_back(*std::move(m));
     changed.notify_all();
   }
 
   void end(const std::string& reason) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     if (ended.empty()) ended = reason;
     changed.notify_all();
   }
 
   Result<ControlMessage> next(double deadline_s) {
-    std::unique_lock lock(mutex);
-    const auto something = [this] { return !came.empty() || !ended.empty(); };
+    Lock lock(mutex);
+    const auto something = [this]() GV_REQUIRES(mutex) { return !came.empty() || !ended.empty(); };
     if (deadline_s <= 0) {
       changed.wait(lock, something);
     } else if (!changed.wait_for(lock, std::chrono::duration<double>(deadline_s), something)) {
@@ -99,10 +100,10 @@ class Console::Impl {
 
   const std::string address;
   Hello node;
-  std::mutex mutex;  // guards the next three
+  Mutex mutex;
   std::condition_variable changed;
-  std::deque<ControlMessage> came;
-  std::string ended;
+  std::deque<ControlMessage> came GV_GUARDED_BY(mutex);
+  std::string ended GV_GUARDED_BY(mutex);
   Loop loop;
   kj::Own<kj::TlsContext> tls;
   std::shared_ptr<Outbox> outbox;

@@ -37,7 +37,7 @@ uint64_t announced_words(const uint64_t* words, size_t have) {
 
 bool Outbox::push(std::span<const std::byte> message, Bound bound) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (closed_) return false;
     if (bound == Bound::full && queued_bytes_ + message.size() > limit_bytes_) return false;
     if (!taken_care_of_) message = message.subspan(write_now(message));
@@ -59,24 +59,24 @@ size_t Outbox::write_now(std::span<const std::byte> message) {
 }
 
 void Outbox::write_directly_to(int fd) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   direct_fd_ = fd;
 }
 
 void Outbox::close() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   closed_ = true;
 }
 
 bool Outbox::take(std::vector<std::byte>& into) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::swap(into, waiting_);
   if (into.empty()) taken_care_of_ = false;
   return !into.empty();
 }
 
 void Outbox::written(size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   queued_bytes_ -= bytes;
 }
 

@@ -10,12 +10,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "actors/transport/loop.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -42,16 +42,16 @@ class Outbox {
   void written(size_t bytes);
 
  private:
-  size_t write_now(std::span<const std::byte>);  // with the lock; how many bytes are gone
+  size_t write_now(std::span<const std::byte>) GV_REQUIRES(mutex_);  // how many bytes are gone
 
   const size_t limit_bytes_;
   const std::function<void()> wake_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::byte> waiting_;
-  size_t queued_bytes_ = 0;  // waiting or being written
-  int direct_fd_ = -1;
-  std::chrono::steady_clock::time_point last_direct_;
-  bool taken_care_of_ = false, closed_ = false;
+  Mutex mutex_;
+  std::vector<std::byte> waiting_ GV_GUARDED_BY(mutex_);
+  size_t queued_bytes_ GV_GUARDED_BY(mutex_) = 0;  // waiting or being written
+  int direct_fd_ GV_GUARDED_BY(mutex_) = -1;
+  std::chrono::steady_clock::time_point last_direct_ GV_GUARDED_BY(mutex_);
+  bool taken_care_of_ GV_GUARDED_BY(mutex_) = false, closed_ GV_GUARDED_BY(mutex_) = false;
 };
 
 class ControlLink {

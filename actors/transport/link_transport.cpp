@@ -9,24 +9,24 @@ void LinkTransport::place(std::vector<Place> places) {
     if (!last || *last != p.node) last = std::make_shared<const std::string>(std::move(p.node));
     nodes[static_cast<uint32_t>(p.rank)] = last;
   }
-  const std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   nodes_ = std::move(nodes);
 }
 
 void LinkTransport::set_faults(std::vector<LinkFault> faults) {
-  const std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   faults_ =
       faults.empty() ? nullptr : std::make_shared<const std::vector<LinkFault>>(std::move(faults));
 }
 
 std::shared_ptr<const std::string> LinkTransport::node_of(uint32_t rank) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto found = nodes_.find(rank);
   return found == nodes_.end() ? nullptr : found->second;
 }
 
 FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   if (!faults_) return {};
   Random random(seed_, h.from, Purpose::link_delay, draws_++);
   FrameFate fate = frame_fate(*faults_, h, now, random);
@@ -36,7 +36,7 @@ FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {
 
 double LinkTransport::held_s(const FrameFate& fate, const FrameHeader& h, double now) {
   if (fate.bytes_per_second <= 0) return fate.extra_s;
-  const std::lock_guard lock(narrow_mutex_);
+  const Lock lock(narrow_mutex_);
   return fate.extra_s + narrow_.wait_s(h, frame_bytes(h), fate.bytes_per_second, now);
 }
 

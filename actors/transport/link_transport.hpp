@@ -12,9 +12,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +20,7 @@
 #include "actors/transport/frame_fate.hpp"
 #include "actors/transport/links.hpp"
 #include "actors/transport/transport.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -112,11 +111,12 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   Edges edges_;
   Hear hear_;
   std::atomic<Links*> links_ = nullptr;
-  mutable std::shared_mutex mutex_;                                         // guards what follows
-  std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank
-  std::shared_ptr<const std::vector<LinkFault>> faults_;                    // null: none
-  std::mutex narrow_mutex_;                                                 // guards the next
-  NarrowLinks narrow_;
+  mutable SharedMutex mutex_;
+  // By rank.
+  std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_ GV_GUARDED_BY(mutex_);
+  std::shared_ptr<const std::vector<LinkFault>> faults_ GV_GUARDED_BY(mutex_);  // null: none
+  Mutex narrow_mutex_;
+  NarrowLinks narrow_ GV_GUARDED_BY(narrow_mutex_);
   std::atomic<uint64_t> draws_ = 0, lost_ = 0, corrupt_ = 0, refused_ = 0, strangers_ = 0,
                         misdirected_ = 0;
 };

@@ -53,7 +53,7 @@ Loop::~Loop() {
 void Loop::Inbox::post(Task task) {
   kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (closed_) return;
     tasks_.push_back(std::move(task));
     wake = kj::mv(wake_);
@@ -95,7 +95,7 @@ void Loop::run(std::promise<void>& ready) {
     batch.clear();
     kj::Promise<void> sleep = nullptr;
     {
-      const std::lock_guard lock(inbox_->mutex_);
+      const Lock lock(inbox_->mutex_);
       if (inbox_->tasks_.empty()) {
         auto pair = kj::newPromiseAndCrossThreadFulfiller<void>();
         inbox_->wake_ = kj::mv(pair.fulfiller);
@@ -110,7 +110,7 @@ void Loop::run(std::promise<void>& ready) {
     }
     for (Task& task : batch) {
       if (!task) {
-        const std::lock_guard lock(inbox_->mutex_);
+        const Lock lock(inbox_->mutex_);
         inbox_->closed_ = true;
         return;
       }

@@ -9,10 +9,11 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -34,10 +35,11 @@ class Loop {
 
    private:
     friend class Loop;
-    std::mutex mutex_;
-    std::vector<Task> tasks_;
-    kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake_;  // armed while the loop sleeps
-    bool closed_ = false;
+    Mutex mutex_;
+    std::vector<Task> tasks_ GV_GUARDED_BY(mutex_);
+    // Armed while the loop sleeps.
+    kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake_ GV_GUARDED_BY(mutex_);
+    bool closed_ GV_GUARDED_BY(mutex_) = false;
   };
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
 

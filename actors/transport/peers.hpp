@@ -5,7 +5,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "actors/transport/bulk_queue.hpp"
 #include "actors/transport/control_link.hpp"
 #include "actors/transport/links.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -91,18 +91,18 @@ struct Peer {
 class PeerTable {
  public:
   std::shared_ptr<Peer> find(const std::string& node) const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = peers_.find(node);
     return found == peers_.end() ? nullptr : found->second;
   }
   void put(const std::shared_ptr<Peer>& peer) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     auto& place = peers_[peer->hello.node];
     if (place) retire(*place);
     place = peer;
   }
   void remove(const Peer& peer) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = peers_.find(peer.hello.node);
     if (found == peers_.end() || found->second.get() != &peer) return;
     retire(peer);
@@ -110,7 +110,7 @@ class PeerTable {
   }
   /// Of all that were ever put here.
   LinkCounts totals() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     LinkCounts sum = settled_;
     for (const auto& counted : retired_)
       sum += counted->values();
@@ -122,19 +122,20 @@ class PeerTable {
  private:
   // A thread that still has the entry may go on counting; the counts of an unused entry are added
   // to the totals.
-  void retire(const Peer& peer) {
-    std::erase_if(retired_, [this](const std::shared_ptr<const Peer::Counters>& old) {
-      if (old.use_count() > 1) return false;
-      settled_ += old->values();
-      return true;
-    });
+  void retire(const Peer& peer) GV_REQUIRES(mutex_) {
+    std::erase_if(retired_,
+                  [this](const std::shared_ptr<const Peer::Counters>& old) GV_REQUIRES(mutex_) {
+                    if (old.use_count() > 1) return false;
+                    settled_ += old->values();
+                    return true;
+                  });
     retired_.push_back(peer.counted);
   }
 
-  mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Peer>> peers_;
-  std::vector<std::shared_ptr<const Peer::Counters>> retired_;
-  LinkCounts settled_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Peer>> peers_ GV_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const Peer::Counters>> retired_ GV_GUARDED_BY(mutex_);
+  LinkCounts settled_ GV_GUARDED_BY(mutex_);
 };
 
 }  // namespace grapevine

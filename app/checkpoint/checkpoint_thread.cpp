@@ -23,7 +23,7 @@ CheckpointThread::CheckpointThread(const std::string& run_folder, RunIdentity ru
 
 CheckpointThread::~CheckpointThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ends_ = true;
     changed_.notify_all();
   }
@@ -31,19 +31,19 @@ CheckpointThread::~CheckpointThread() {
 }
 
 void CheckpointThread::set_epoch(uint64_t epoch, const std::string& topology) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   epoch_ = epoch;
   topology_ = topology;
 }
 
 void CheckpointThread::set_score(const Score& score) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   score_ = score;
 }
 
 void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
   if (!thread_.joinable()) return carry({std::move(part), std::move(done)});
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (settled_) return;
   GV_CHECK(!task_.has_value());
   task_.emplace(Task{std::move(part), std::move(done)});
@@ -51,17 +51,17 @@ void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
 }
 
 void CheckpointThread::settle() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   settled_ = true;
   task_.reset();
-  changed_.wait(lock, [this] { return !busy_; });
+  changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return !busy_; });
   if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));  // the run was faster
 }
 
 void CheckpointThread::work() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ends_ || task_.has_value(); });
+    changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return ends_ || task_.has_value(); });
     if (ends_) return;
     Task task = std::move(*task_);
     task_.reset();
@@ -90,7 +90,7 @@ Status CheckpointThread::begin_and_write(const CheckpointPart& part) {
 
 Status CheckpointThread::finish() {
   GV_CHECK(writer_.is_open());  // the last part comes behind a rank's
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const auto epoch = epoch_;
   const std::string topology = topology_;
   const std::optional<Score> score = score_;

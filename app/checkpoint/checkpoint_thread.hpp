@@ -7,13 +7,13 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "actors/settings/checkpoint_orders.hpp"
 #include "app/checkpoint/checkpoint_writer.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -54,13 +54,14 @@ class CheckpointThread {
   const std::function<void(const std::string&)> say_;
   const KeptOf kept_;
   CheckpointWriter writer_;  // the thread's, until it has settled
-  std::mutex mutex_;         // guards what follows
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Task> task_;
-  bool busy_ = false, ends_ = false, settled_ = false;
-  uint64_t epoch_ = 0;
-  std::string topology_;
-  std::optional<Score> score_;
+  std::optional<Task> task_ GV_GUARDED_BY(mutex_);
+  bool busy_ GV_GUARDED_BY(mutex_) = false, ends_ GV_GUARDED_BY(mutex_) = false;
+  bool settled_ GV_GUARDED_BY(mutex_) = false;
+  uint64_t epoch_ GV_GUARDED_BY(mutex_) = 0;
+  std::string topology_ GV_GUARDED_BY(mutex_);
+  std::optional<Score> score_ GV_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

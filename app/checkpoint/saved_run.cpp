@@ -10,6 +10,7 @@
 #include "app/checkpoint/real_disk.hpp"
 #include "app/options/every.hpp"
 #include "app/system/folder_lock.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 namespace {
@@ -45,10 +46,10 @@ class Saver {
 
 // The thread that writes speaks, too: it and the run take turns.
 template <class Value>
-void take_turns(std::function<void(Value)>& told, const std::shared_ptr<std::mutex>& turn) {
+void take_turns(std::function<void(Value)>& told, const std::shared_ptr<Mutex>& turn) {
   if (!told) return;
   told = [told = std::move(told), turn](Value value) {
-    const std::lock_guard lock(*turn);
+    const Lock lock(*turn);
     told(value);
   };
 }
@@ -62,7 +63,7 @@ Status Saver::begin(Settings& settings, int& first_rank, std::shared_ptr<Objecti
                     RunHooks& hooks) {
   const auto every = every_of("checkpoint_every", saving_.checkpoint_every);
   if (!every) return every.error();
-  const auto turn = std::make_shared<std::mutex>();
+  const auto turn = std::make_shared<Mutex>();
   take_turns(hooks.sink.on_sample, turn);
   take_turns(hooks.sink.on_epoch, turn);
   take_turns(hooks.sink.on_event, turn);

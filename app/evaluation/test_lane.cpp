@@ -46,7 +46,7 @@ std::optional<TestPoint> TestLane::offer(const RunSample& sample) {
   if (!orders_.every || sample.mean == nullptr) return {};
   const Job job{sample.at_s, sample.gradients, sample.mean};
   if (!thread_.joinable()) return is_due(sample) ? test(job) : std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (ends_ || job_ || !is_due(sample)) return {};
   job_ = job;
   changed_.notify_all();
@@ -55,7 +55,7 @@ std::optional<TestPoint> TestLane::offer(const RunSample& sample) {
 
 void TestLane::settle() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ends_ = true;
     changed_.notify_all();
   }
@@ -64,9 +64,9 @@ void TestLane::settle() {
 
 void TestLane::work() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kYields);
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ends_ || job_.has_value(); });
+    changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return ends_ || job_.has_value(); });
     if (!job_) return;
     const Job job = *job_;
     lock.unlock();

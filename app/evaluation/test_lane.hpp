@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "actors/settings/settings.hpp"
 #include "app/evaluation/judge.hpp"
 #include "app/options/every.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -73,10 +73,10 @@ class TestLane {
   Judge judge_;              // of who tests
   bool has_failed_ = false;  // likewise
   std::atomic<bool> is_enough_{false};
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> job_;  // under way, or about to be
-  bool ends_ = false;
+  std::optional<Job> job_ GV_GUARDED_BY(mutex_);  // under way, or about to be
+  bool ends_ GV_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

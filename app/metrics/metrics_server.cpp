@@ -16,6 +16,7 @@
 #include "app/metrics/metrics_text.hpp"
 #include "app/metrics/readiness.hpp"
 #include "app/system/ask_node.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {
@@ -46,7 +47,7 @@ class Answering final : public httplib::TaskQueue {
 
   void enqueue(std::function<void()> task) override {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       tasks_.push_back(std::move(task));
     }
     changed_.notify_one();
@@ -56,7 +57,7 @@ class Answering final : public httplib::TaskQueue {
  private:
   void end() {  // once all is answered
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       ends_ = true;
     }
     changed_.notify_all();
@@ -65,9 +66,9 @@ class Answering final : public httplib::TaskQueue {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
+      changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return ends_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
       const auto task = std::move(tasks_.front());
       tasks_.pop_front();
@@ -77,10 +78,10 @@ class Answering final : public httplib::TaskQueue {
     }
   }
 
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool ends_ = false;
+  std::deque<std::function<void()>> tasks_ GV_GUARDED_BY(mutex_);
+  bool ends_ GV_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
@@ -89,8 +90,8 @@ class Answering final : public httplib::TaskQueue {
 struct MetricsServer::Parts {
   httplib::Server server;
   std::string url;
-  std::mutex mutex;
-  std::string address, key;  // of the console
+  Mutex mutex;
+  std::string address GV_GUARDED_BY(mutex), key GV_GUARDED_BY(mutex);  // of the console
   std::atomic<bool> expects_others = false;
   std::timed_mutex asking;  // one thread at a time
   Json status;              // as last told
@@ -101,7 +102,7 @@ struct MetricsServer::Parts {
   Result<Json> status_of_now() {
     std::string console, secret;
     {
-      const std::lock_guard lock(mutex);
+      const Lock lock(mutex);
       console = address;
       secret = key;
     }
@@ -196,7 +197,7 @@ MetricsServer::~MetricsServer() {
 const std::string& MetricsServer::url() const { return parts_->url; }
 
 void MetricsServer::ask(const std::string& address, const std::string& key, bool expects_others) {
-  const std::lock_guard lock(parts_->mutex);
+  const Lock lock(parts_->mutex);
   parts_->expects_others = expects_others;
   parts_->address = address;
   parts_->key = key;

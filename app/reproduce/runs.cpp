@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "app/options/options.hpp"
 #include "app/run/interrupts.hpp"
 #include "kernels/base/cores.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {
@@ -89,12 +89,12 @@ Result<Summary> perform(const Run& run, std::shared_ptr<RoundMeans>* by_round) {
 Status for_all(size_t count, const Effort& effort, const std::function<Status(size_t)>& work) {
   std::atomic<size_t> next{0};
   size_t done = 0;
-  std::mutex mutex;
+  Mutex mutex;
   Status first = Done{};
   auto take_turns = [&] {
     for (size_t k = next++; k < count; k = next++) {
       const Status status = work(k);
-      const std::lock_guard lock(mutex);
+      const Lock lock(mutex);
       if (effort.progress) effort.progress(++done, count);
       if (status) continue;
       next = count;

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -21,6 +20,7 @@
 #include "app/output/node_status_json.hpp"
 #include "app/system/ask_node.hpp"
 #include "app/system/process_facts.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/passes/ops.hpp"
 #include "messages/codec.hpp"
@@ -34,29 +34,29 @@ template <class T>
 class Guarded {
  public:
   void set(T value) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     value_ = std::move(value);
   }
   T get() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return value_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  T value_{};
+  mutable Mutex mutex_;
+  T value_ GV_GUARDED_BY(mutex_){};
 };
 
 // The processes that are not over.
 class StandingAlarms {
  public:
   void take(const Alarm& alarm) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     std::erase_if(alarms_, [&](const Alarm& a) { return a.same_place(alarm); });
     if (!alarm.over) alarms_.push_back(alarm);
   }
   Json json() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Json all = Json::array();
     for (const Alarm& a : alarms_)
       all.push_back({{"kind", name_of(a.what)},
@@ -68,8 +68,8 @@ class StandingAlarms {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Alarm> alarms_;
+  mutable Mutex mutex_;
+  std::vector<Alarm> alarms_ GV_GUARDED_BY(mutex_);
 };
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -98,13 +98,13 @@ struct Course {
   const Settings& settings;
   const Watch& watch;
   Summary& summary;
-  std::shared_ptr<std::mutex> turn = std::make_shared<std::mutex>();
+  std::shared_ptr<Mutex> turn = std::make_shared<Mutex>();
   std::shared_ptr<std::map<int, uint64_t>> reports_seen =  // by rank, the newest
       std::make_shared<std::map<int, uint64_t>>();
 
   std::function<void(const std::string&)> on_event() const {
     return [this](const std::string& line) {
-      const std::lock_guard lock(*turn);
+      const Lock lock(*turn);
       if (watch.on_event) watch.on_event(line);
     };
   }
@@ -112,7 +112,7 @@ struct Course {
   std::shared_ptr<TestLane> lane(const std::shared_ptr<Objective>& objective) const {
     TestOrders orders = watch.tests;
     orders.on_test = [this](const TestPoint& point, const Score& best) {
-      const std::lock_guard lock(*turn);
+      const Lock lock(*turn);
       summary.tests.push_back(point);
       if (watch.tests.on_test) watch.tests.on_test(point, best);
     };
@@ -132,7 +132,7 @@ struct Course {
       const auto tested = lane->offer(s);
       const ConstVec mean(s.mean->data(), s.mean->size(), DType::f64);
       const double off = loss_at(settings, *objective, mean);
-      const std::lock_guard lock(*turn);
+      const Lock lock(*turn);
       RunSample& point = summary.curve.emplace_back(s);
       point.suboptimality = off;
       if (tested) point.accuracy = tested->test.accuracy;
@@ -142,17 +142,17 @@ struct Course {
     if (settings.ranks <= kRanksSampled)
       hooks.on_ranks = [this, objective](const RunSample& s, const auto& parameters) {
         RankSample ranks = judge_ranks(settings, *objective, s, parameters);
-        const std::lock_guard lock(*turn);
+        const Lock lock(*turn);
         if (watch.on_ranks) watch.on_ranks(s, ranks);
         summary.rank_curve.push_back(std::move(ranks));
       };
     if (watch.on_report)
       hooks.on_report = [this](const RanksReport& report) {
-        const std::lock_guard lock(*turn);
+        const Lock lock(*turn);
         watch.on_report(report);
       };
     hooks.sink.on_epoch = [this](const EpochInfo& e) {
-      const std::lock_guard lock(*turn);
+      const Lock lock(*turn);
       summary.epochs.push_back(e);
       if (watch.on_epoch) watch.on_epoch(e);
     };
@@ -162,7 +162,7 @@ struct Course {
 
   /// Takes the reports of scripts since the last call.
   void take_reported(const GuestHall& guests, double at_s, uint64_t gradients) const {
-    const std::lock_guard lock(*turn);
+    const Lock lock(*turn);
     for (const GuestStatus& script : guests.status()) {
       uint64_t& seen = (*reports_seen)[script.rank];
       uint64_t newest = seen;
@@ -180,7 +180,7 @@ struct Course {
 
   /// For who looks at a node.
   Json last_test() const {
-    const std::lock_guard lock(*turn);
+    const Lock lock(*turn);
     return summary.tests.empty() ? Json::object() : found_json(summary.tests.back());
   }
 
@@ -297,7 +297,7 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
     return summary;
   }
   const RunResult& result = *ran;
-  const std::lock_guard lock(*course.turn);
+  const Lock lock(*course.turn);
   take_in(settings, result.outcome, watch, summary);
   summary.events = result.events;
   summary.events_per_second = result.events_per_second;
@@ -481,7 +481,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   course.settle(*lane);
   if (!result) return result.error();
   if (guests) course.take_reported(*guests, result->outcome.seconds, result->outcome.gradients);
-  const std::lock_guard lock(*course.turn);
+  const Lock lock(*course.turn);
   take_in(settings, result->outcome, watch, summary);
   if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;
   summary.nodes = result->nodes;

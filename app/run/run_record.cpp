@@ -69,18 +69,18 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   order_tests();
   watch_.sample = options.sample;
   watch_.on_point = [this](const RunSample& p) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stream(json_text(json_of(p)));
     tell_events(p);
     if (progress_) progress_->point(p);
   };
   if (options.settings.local_ranks > 0)  // some may have begun where others were
     watch_.on_report = [this](const RanksReport& report) {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       tell_reached(report);
     };
   watch_.on_epoch = [this](const EpochInfo& e) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const bool is_first = !std::exchange(has_begun_, true) && options_.peers.first_rank <= 0;
     if (checkpoints_) checkpoints_->set_epoch(e.epoch, e.topology);
     stream(json_text(json_of(e)));
@@ -90,12 +90,12 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     if (is_first) progress_->say(kWordsOfARun);
   };
   watch_.on_reported = [this](const ReportedPoint& p) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stream(json_text(json_of(p)));
     if (events_) add_events(p.rank, p.gradients, p.values);
   };
   watch_.on_event = [this](const std::string& event) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stream(json_text(Json{{"time", utc_now()}, {"event", event}}));
     if (!progress_) return;
     if (event.starts_with(kAlarm) || event.starts_with(kAlarmOver))
@@ -110,7 +110,7 @@ void RunRecord::order_tests() {
   tests.every = *every_of("test-every", options_.test_every);
   tests.stop_after = options_.early_stop;
   tests.on_test = [this](const TestPoint& p, const Score& best) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stream(json_text(json_of(p)));
     tell_events(p);
     if (progress_) progress_->test(p, best);
@@ -131,7 +131,7 @@ void RunRecord::keep_best(const Score& score, Objective& objective, ConstVec x) 
   Status kept = failed ? Status(world_error("cannot make " + folder + ": " + failed.message()))
                        : objective.save_model(folder, x);
   if (kept) kept = directory_->write(kBestScore, json_text(json_of(score), 2) + "\n");
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   alarm(kept);
 }
 
@@ -244,11 +244,11 @@ Status RunRecord::begin_events() {
   if (!made) return made.error();
   events_.emplace(std::move(*made));
   watch_.on_ranks = [this](const RunSample& p, const RankSample& ranks) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     tell_events(p, ranks);
   };
   watch_.on_report = [this](const RanksReport& report) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     tell_reached(report);
     tell_events(report);
   };

@@ -3,7 +3,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "app/output/run_directory.hpp"
 #include "app/run/execute.hpp"
 #include "app/run/interrupts.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
@@ -79,7 +79,7 @@ class RunRecord {
   bool without_rank_events_ = false;      // one could not be made, and that has been told
   bool has_begun_ = false;                // its ranks have a graph
   bool is_over_ = false;                  // run.json says how it has ended
-  std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
+  Mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
   std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;
 };

@@ -2,26 +2,26 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
 struct ForkJoin::Pool {
   using Body = std::function<void(size_t, size_t)>;
 
-  std::mutex turn;  // held by the caller whose pass it is
-  std::mutex mutex;  // guards what follows
+  Mutex turn;                  // held by the caller whose pass it is
+  size_t size = 0, grain = 1;  // of the pass: while it goes on they stay what they are
+  Mutex mutex;
   std::condition_variable work, done;
-  const Body* body = nullptr;
-  size_t size = 0, grain = 1;
-  uint64_t pass = 0;  // counts passes: a helper works once in each
-  int busy = 0;       // helpers that have not finished this pass
-  bool stop = false;
+  const Body* body GV_GUARDED_BY(mutex) = nullptr;
+  uint64_t pass GV_GUARDED_BY(mutex) = 0;  // counts passes: a helper works once in each
+  int busy GV_GUARDED_BY(mutex) = 0;       // helpers that have not finished this pass
+  bool stop GV_GUARDED_BY(mutex) = false;
   std::vector<std::thread> helpers;
 
   // Part k of n: whole grains, as even as they divide. noexcept: a body that throws ends the
@@ -35,18 +35,19 @@ struct ForkJoin::Pool {
 
   void end() {
     {
-      const std::lock_guard lock(mutex);
+      const Lock lock(mutex);
       stop = true;
     }
     work.notify_all();
-    for (auto& helper : helpers) helper.join();
+    for (auto& helper : helpers)
+      helper.join();
   }
 
   void help(size_t k) {
     uint64_t seen = 0;
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     while (true) {
-      work.wait(lock, [&] { return stop || pass != seen; });
+      work.wait(lock, [&]() GV_REQUIRES(mutex) { return stop || pass != seen; });
       if (stop) return;
       seen = pass;
       const Body& f = *body;
@@ -61,7 +62,7 @@ struct ForkJoin::Pool {
 ForkJoin::ForkJoin(int threads) : pool_(std::make_unique<Pool>()) {
   GV_CHECK(threads >= 1);
   try {
-    const std::lock_guard lock(pool_->mutex);  // helpers wait until all of them are counted
+    const Lock lock(pool_->mutex);  // helpers wait until all of them are counted
     for (int k = 1; k < threads; ++k) {
       pool_->helpers.emplace_back([pool = pool_.get(), k] { pool->help(static_cast<size_t>(k)); });
     }
@@ -75,17 +76,16 @@ ForkJoin::~ForkJoin() { pool_->end(); }
 
 int ForkJoin::threads() const { return static_cast<int>(pool_->helpers.size()) + 1; }
 
-void ForkJoin::run(size_t size, size_t grain,
-                   const std::function<void(size_t, size_t)>& body) {
+void ForkJoin::run(size_t size, size_t grain, const std::function<void(size_t, size_t)>& body) {
   GV_CHECK(grain >= 1u);
   if (size == 0) return;
   if (pool_->helpers.empty() || size <= grain) {
     body(0, size);
     return;
   }
-  const std::lock_guard turn(pool_->turn);
+  const Lock turn(pool_->turn);
   {
-    const std::lock_guard lock(pool_->mutex);
+    const Lock lock(pool_->mutex);
     pool_->body = &body;
     pool_->size = size;
     pool_->grain = grain;
@@ -94,8 +94,8 @@ void ForkJoin::run(size_t size, size_t grain,
   }
   pool_->work.notify_all();
   pool_->run_part(body, 0, pool_->helpers.size() + 1);
-  std::unique_lock lock(pool_->mutex);
-  pool_->done.wait(lock, [&] { return pool_->busy == 0; });
+  Lock lock(pool_->mutex);
+  pool_->done.wait(lock, [&]() GV_REQUIRES(pool_->mutex) { return pool_->busy == 0; });
 }
 
 }  // namespace grapevine

@@ -2,11 +2,10 @@
 // data sets. An added entry stays at its address until the process ends. Any thread.
 #pragma once
 #include <deque>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 
+#include "kernels/base/mutex.hpp"
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
@@ -30,7 +29,7 @@ class Registry {
       return user_error(
           std::string(what) + " \"" + name +
           "\" cannot be registered, accepted: a name of small letters, digits, - and _");
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     if (taken || find_locked(name) != nullptr)
       return user_error(std::string(what) + " " + name +
                         " is there already, accepted: another name");
@@ -40,26 +39,26 @@ class Registry {
 
   /// Null: nobody has the name.
   const Thing* find(std::string_view name) const {
-    const std::shared_lock lock(mutex_);
+    const ReadLock lock(mutex_);
     return find_locked(name);
   }
 
   template <class Use>
   void for_each(Use&& use) const {
-    const std::shared_lock lock(mutex_);
+    const ReadLock lock(mutex_);
     for (const Thing& thing : things_)
       use(thing);
   }
 
  private:
-  const Thing* find_locked(std::string_view name) const {
+  const Thing* find_locked(std::string_view name) const GV_REQUIRES_SHARED(mutex_) {
     for (const Thing& thing : things_)
       if (thing.name == name) return &thing;
     return nullptr;
   }
 
-  mutable std::shared_mutex mutex_;
-  std::deque<Thing> things_;  // which stay where they are
+  mutable SharedMutex mutex_;
+  std::deque<Thing> things_ GV_GUARDED_BY(mutex_);  // which stay where they are
 };
 
 }  // namespace grapevine

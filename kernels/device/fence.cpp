@@ -1,25 +1,25 @@
 #include "kernels/device/fence.hpp"
 
-#include <mutex>
 #include <utility>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/mutex.hpp"
 
 namespace grapevine {
 
 struct Fences::Pool {
-  std::mutex mutex;
-  std::vector<Event> free;
+  Mutex mutex;
+  std::vector<Event> free GV_GUARDED_BY(mutex);
 
   bool take(Event& out) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     if (free.empty()) return false;
     out = free.back();
     free.pop_back();
     return true;
   }
   void give(Event event) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     free.push_back(event);
   }
 };

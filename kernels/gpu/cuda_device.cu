@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "kernels/base/mutex.hpp"
 #include "kernels/passes/passes.hpp"
 
 namespace grapevine {
@@ -96,7 +96,7 @@ class KeptLines {
     return *all;
   }
   std::optional<Line> take(int number, int priority) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     std::vector<Line>& kept = kept_[{number, priority}];
     if (kept.empty()) return {};
     const Line line = kept.back();
@@ -104,13 +104,14 @@ class KeptLines {
     return line;
   }
   void keep(int number, const Line& line) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     kept_[{number, line.priority}].push_back(line);
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::pair<int, int>, std::vector<Line>> kept_;  // by GPU and priority
+  Mutex mutex_;
+  // By GPU and priority.
+  std::map<std::pair<int, int>, std::vector<Line>> kept_ GV_GUARDED_BY(mutex_);
 };
 
 class CudaDevice final : public Device {
@@ -148,11 +149,11 @@ class CudaDevice final : public Device {
   };
   /// The state that the device's thread, its callbacks and the owner share.
   struct Watched {
-    std::mutex mutex;  // guards what follows
+    Mutex mutex;
     std::condition_variable wake;
-    std::vector<Awaited> awaited;
-    std::function<void()> on_lost;
-    bool stops = false, rung = false;
+    std::vector<Awaited> awaited GV_GUARDED_BY(mutex);
+    std::function<void()> on_lost GV_GUARDED_BY(mutex);
+    bool stops GV_GUARDED_BY(mutex) = false, rung GV_GUARDED_BY(mutex) = false;
   };
 
   bool enter();
@@ -189,7 +190,7 @@ class CudaDevice final : public Device {
 
 CudaDevice::~CudaDevice() {
   {
-    const std::lock_guard lock(watched_->mutex);
+    const Lock lock(watched_->mutex);
     watched_->stops = true;
   }
   watched_->wake.notify_one();
@@ -227,7 +228,7 @@ Fate CudaDevice::fate(Meaning meaning, const char* call, const char* words) {
 Fate CudaDevice::lose(const char* call, const char* words) {
   std::function<void()> tell;
   {
-    const std::lock_guard lock(watched_->mutex);
+    const Lock lock(watched_->mutex);
     if (!lost_.exchange(true)) {
       std::fprintf(stderr, "gpu %d is lost: %s: %s\n", number_, call, words);
     }
@@ -414,7 +415,7 @@ void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
   const bool works = enter();
   bool is_first = false;
   {
-    const std::lock_guard lock(watched_->mutex);
+    const Lock lock(watched_->mutex);
     is_first = watched_->awaited.empty();
     watched_->awaited.push_back({works ? events_[e.id] : nullptr, std::move(then)});
   }
@@ -434,7 +435,7 @@ Fate CudaDevice::drain() {
 void CudaDevice::on_lost(std::function<void()> then) {
   bool was_lost = false;
   {
-    const std::lock_guard lock(watched_->mutex);
+    const Lock lock(watched_->mutex);
     was_lost = lost_;
     if (!was_lost) std::swap(watched_->on_lost, then);  // what goes ends outside of the lock
   }
@@ -444,7 +445,7 @@ void CudaDevice::on_lost(std::function<void()> then) {
 /// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
 void CudaDevice::ring(void* watched) {
   auto* const all = static_cast<Watched*>(watched);
-  const std::lock_guard lock(all->mutex);
+  const Lock lock(all->mutex);
   all->rung = true;
   all->wake.notify_one();
 }
@@ -452,7 +453,7 @@ void CudaDevice::ring(void* watched) {
 /// The device's own thread.
 void CudaDevice::watch() {
   Watched& w = *watched_;
-  std::unique_lock lock(w.mutex);
+  Lock lock(w.mutex);
   while (!w.stops) {
     const auto is_rung = [&w] { return w.stops || w.rung; };
     if (w.awaited.empty()) {

@@ -1,8 +1,8 @@
+#include "kernels/base/mutex.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -81,13 +81,13 @@ struct SnapshotPool::Shared {
   size_t capacity;
   bool share;
   Pinning pinning;
-  mutable std::mutex mutex;                          // guards what follows
-  std::vector<std::unique_ptr<SnapshotSlot>> slots;  // every slot ever made
-  std::vector<SnapshotSlot*> free;                   // last in, first out: the warmest slot
-  Fences* fences = nullptr;                          // of slots in a block
-  std::function<size_t(size_t)> choose;              // for tests
+  mutable Mutex mutex;
+  std::vector<std::unique_ptr<SnapshotSlot>> slots GV_GUARDED_BY(mutex);  // every slot ever made
+  std::vector<SnapshotSlot*> free GV_GUARDED_BY(mutex);  // last in, first out: the warmest slot
+  Fences* fences = nullptr;                              // of slots in a block
+  std::function<size_t(size_t)> choose;                  // for tests
 
-  SnapshotSlot* pop(size_t place) {  // REQUIRES: the lock is held
+  SnapshotSlot* pop(size_t place) GV_REQUIRES(mutex) {
     SnapshotSlot* const slot = free[place];
     free.erase(free.begin() + static_cast<std::ptrdiff_t>(place));
     return slot;
@@ -96,7 +96,7 @@ struct SnapshotPool::Shared {
   static void give_back(SnapshotSlot* slot) {
     if (slot->retired) slot->drop_memory();
     const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // dies last
-    const std::lock_guard lock(home->mutex);
+    const Lock lock(home->mutex);
     home->free.push_back(slot);
   }
 };
@@ -250,7 +250,7 @@ Lease SnapshotPool::take(Stream writer, Where where) {
   GV_CHECK((shared_->fences != nullptr));
   SnapshotSlot* slot = nullptr;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     const size_t free = shared_->free.size();
     if (free == 0) return {};
     slot = shared_->pop(shared_->choose ? shared_->choose(free) : free - 1);
@@ -268,7 +268,7 @@ Lease SnapshotPool::take_host(Where where) {
   GV_CHECK((shared_->fences != nullptr));
   SnapshotSlot* slot = nullptr;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     const auto is_through = [&](const Fence& fence) {
       return shared_->fences->query(fence, where) == Fate::ok;
     };
@@ -299,7 +299,7 @@ Lease SnapshotPool::take() {
   GV_CHECK((shared_->fences == nullptr));
   SnapshotSlot* slot = nullptr;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     if (!shared_->free.empty()) {
       slot = shared_->free.back();
       shared_->free.pop_back();
@@ -317,7 +317,7 @@ Lease SnapshotPool::take() {
 }
 
 size_t SnapshotPool::in_use() const {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   return shared_->slots.size() - shared_->free.size();
 }
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/mutex.hpp"
 #include "models/network/gpu.hpp"
 #include "models/walk.hpp"
 
@@ -158,8 +158,8 @@ NetworkObjective::NetworkObjective(const ObjectiveSpec& spec, Parts parts)
 NetworkObjective::~NetworkObjective() {
   static auto* const left_behind = new std::vector<std::unique_ptr<NetworkInstance>>;
   if (!is_lost_) return;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  const Lock lock(mutex);
   std::move(instances_.begin(), instances_.end(), std::back_inserter(*left_behind));
 }
 

@@ -25,7 +25,7 @@ void average_of(const std::vector<const Buffer*>& all, Vec out) {
 }  // namespace
 
 RunningStatistics::RunningStatistics(int ranks, const Buffer& start)
-    : gradients_(static_cast<size_t>(ranks), 0) {
+    : size_(start.size()), dtype_(start.dtype()), gradients_(static_cast<size_t>(ranks), 0) {
   for (int rank = 0; rank < ranks; ++rank) {
     of_rank_.emplace_back(start.size(), start.dtype());
     copy(start, of_rank_.back());
@@ -33,42 +33,42 @@ RunningStatistics::RunningStatistics(int ranks, const Buffer& start)
 }
 
 void RunningStatistics::load(int rank, Vec out) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   rank < 0 ? average_locked(out) : copy(of_rank_.at(static_cast<size_t>(rank)), out);
 }
 
 bool RunningStatistics::has(int rank) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return gradients_.at(static_cast<size_t>(rank)) > 0;
 }
 
 void RunningStatistics::store(int rank, ConstVec now) {
   if (size() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   copy(now, of_rank_.at(static_cast<size_t>(rank)));
   ++gradients_[static_cast<size_t>(rank)];
 }
 
 void RunningStatistics::set(int rank, uint64_t gradients, ConstVec now) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   copy(now, of_rank_.at(static_cast<size_t>(rank)));
   gradients_[static_cast<size_t>(rank)] = static_cast<int64_t>(gradients);
 }
 
 void RunningStatistics::set_average(ConstVec average) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   average_ = Buffer(average.size, average.dtype);
   copy(average, average_);
 }
 
 Buffer RunningStatistics::average() const {
-  Buffer found(of_rank_[0].size(), of_rank_[0].dtype());
+  Buffer found(size_, dtype_);
   load(-1, found);
   return found;
 }
 
 int64_t RunningStatistics::most_gradients() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return *std::max_element(gradients_.begin(), gradients_.end());
 }
 

@@ -4,9 +4,9 @@
 // Copies under a lock: one thread may test the average while others train.
 #pragma once
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "kernels/base/mutex.hpp"
 #include "kernels/memory/vec.hpp"
 
 namespace grapevine {
@@ -15,7 +15,7 @@ class RunningStatistics {
  public:
   RunningStatistics(int ranks, const Buffer& start);
 
-  size_t size() const { return of_rank_[0].size(); }
+  size_t size() const { return size_; }
 
   /// rank -1: the average.
   void load(int rank, Vec out) const;
@@ -35,12 +35,14 @@ class RunningStatistics {
   int64_t most_gradients() const;
 
  private:
-  void average_locked(Vec out) const;
+  void average_locked(Vec out) const GV_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards the three below
-  std::vector<Buffer> of_rank_;
-  Buffer average_;                  // over all nodes; null: not set
-  std::vector<int64_t> gradients_;  // by rank
+  const size_t size_;
+  const DType dtype_;
+  mutable Mutex mutex_;
+  std::vector<Buffer> of_rank_ GV_GUARDED_BY(mutex_);
+  Buffer average_ GV_GUARDED_BY(mutex_);                  // over all nodes; null: not set
+  std::vector<int64_t> gradients_ GV_GUARDED_BY(mutex_);  // by rank
 };
 
 }  // namespace grapevine

@@ -123,9 +123,9 @@ bool has_floor(const std::string& room) {
 }
 
 // topologies/ is beside kernels/, and takes no more of it than these.
-const Rooms kForTopologies{"kernels/base/check.hpp", "kernels/base/result.hpp",
-                           "kernels/base/random.hpp", "kernels/base/read_text.hpp",
-                           "kernels/base/registry.hpp",
+const Rooms kForTopologies{"kernels/base/check.hpp",    "kernels/base/mutex.hpp",
+                           "kernels/base/random.hpp",   "kernels/base/read_text.hpp",
+                           "kernels/base/registry.hpp", "kernels/base/result.hpp",
                            "kernels/base/spec.hpp"};
 
 struct Wall {
@@ -240,7 +240,7 @@ void check_include(const std::string& path, const Include& include, Complaints& 
   } else if (room == "topologies" && target != room && kForTopologies.count(include.name) == 0) {
     out.push_back(
         here + "includes " + include.name +
-        ", but topologies/ takes only check, random, registry, result and spec of kernels/");
+        ", but topologies/ takes only check, mutex, random, registry, result and spec of kernels/");
   }
 }
 
@@ -268,6 +268,7 @@ void check_words(const std::string& path, const std::string& line, size_t number
       "until|u"
       "sleep|nano"
       "sleep)\\b");
+  static const std::regex mutex("std::(shared_|recursive_)?mutex");
   std::smatch match;
   if (std::regex_search(line, match, later)) {
     out.push_back(at(path, number) + "says " + match.str() + ", do it or leave it");
@@ -276,6 +277,11 @@ void check_words(const std::string& path, const std::string& line, size_t number
     out.push_back(at(path, number) + "uses " + match.str() + ", draws are those of Random");
   }
   const std::string room = room_of(path);
+  if (room != "tests" && path != "kernels/base/mutex.hpp" &&
+      std::regex_search(line, match, mutex)) {
+    out.push_back(at(path, number) + "uses " + match.str() + ", accepted: Mutex and SharedMutex, " +
+                  "whose members clang checks");
+  }
   if (!room.starts_with("app") && std::regex_search(line, match, sleeping)) {
     out.push_back(at(path, number) + "uses " + match.str() + ", only app/ may sleep");
   }

@@ -65,7 +65,7 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
   CHECK(complaint("kernels/base/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/memory/vec.hpp\"\n") ==
         "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only check, "
-        "random, registry, result and spec of kernels/\n");
+        "mutex, random, registry, result and spec of kernels/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
   CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/rank/worker.hpp\"\n") != "");
   CHECK(complaint("actors/transport/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
@@ -237,7 +237,9 @@ TEST_CASE("a long line or function is named with its length and what is accepted
         "kernels/base/a.cpp:2: a function of 71 lines, accepted: 70\n");
 }
 
-TEST_CASE("promises to do it later, distributions of the standard library and sleeps are refused") {
+TEST_CASE(
+    "promises to do it later, the standard library's distributions and mutexes, and sleeps are "
+    "refused") {
   CHECK(complaint("kernels/base/a.cpp", "// " + kLater + ": x\n") ==
         "kernels/base/a.cpp:1: says " + kLater + ", do it or leave it\n");
   const std::string drawn = std::string("std::normal") + "_distribution<double> d;\n";
@@ -247,4 +249,7 @@ TEST_CASE("promises to do it later, distributions of the standard library and sl
         "tests/a.cpp:1: uses sleep"
         "_for, only app/ may sleep\n");
   CHECK(complaint("app/output/a.cpp", nap) == "");
+  CHECK(complaint("app/output/a.cpp", "std::mutex turn;\n") ==
+        "app/output/a.cpp:1: uses std::mutex, accepted: Mutex and SharedMutex, whose members clang "
+        "checks\n");
 }

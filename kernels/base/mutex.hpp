@@ -1,0 +1,53 @@
+// Mutex and Lock: those of the standard library, annotated for clang's -Wthread-safety. A member
+// that a mutex guards is declared GV_GUARDED_BY it, a function whose caller holds the mutex
+// GV_REQUIRES it; the test `thread_safety` checks every use. Other compilers see the standard
+// library alone.
+#pragma once
+#include <mutex>
+#include <shared_mutex>
+
+#if defined(__clang__)
+#define GV_THREAD_SAFETY(...) __attribute__((__VA_ARGS__))
+#else
+#define GV_THREAD_SAFETY(...)
+#endif
+#define GV_GUARDED_BY(mutex) GV_THREAD_SAFETY(guarded_by(mutex))
+#define GV_REQUIRES(mutex) GV_THREAD_SAFETY(requires_capability(mutex))
+#define GV_REQUIRES_SHARED(mutex) GV_THREAD_SAFETY(requires_shared_capability(mutex))
+
+namespace grapevine {
+
+class GV_THREAD_SAFETY(capability("mutex")) Mutex : public std::mutex {};
+class GV_THREAD_SAFETY(capability("mutex")) SharedMutex : public std::shared_mutex {};
+
+/// Holds the mutex until the end of its scope, but for the time from unlock() to lock(). What waits
+/// for a condition takes it as the unique_lock that it is.
+class GV_THREAD_SAFETY(scoped_lockable) Lock : public std::unique_lock<std::mutex> {
+ public:
+  explicit Lock(Mutex& mutex) GV_THREAD_SAFETY(acquire_capability(mutex)) : unique_lock(mutex) {}
+  ~Lock() GV_THREAD_SAFETY(release_capability()) {}
+  void lock() GV_THREAD_SAFETY(acquire_capability(), no_thread_safety_analysis) {
+    unique_lock::lock();
+  }
+  void unlock() GV_THREAD_SAFETY(release_capability(), no_thread_safety_analysis) {
+    unique_lock::unlock();
+  }
+};
+
+/// The only one that holds the mutex.
+class GV_THREAD_SAFETY(scoped_lockable) WriteLock : std::unique_lock<std::shared_mutex> {
+ public:
+  explicit WriteLock(SharedMutex& mutex) GV_THREAD_SAFETY(acquire_capability(mutex))
+      : unique_lock(mutex) {}
+  ~WriteLock() GV_THREAD_SAFETY(release_capability()) {}
+};
+
+/// One of several that hold the mutex, and change nothing.
+class GV_THREAD_SAFETY(scoped_lockable) ReadLock : std::shared_lock<std::shared_mutex> {
+ public:
+  explicit ReadLock(SharedMutex& mutex) GV_THREAD_SAFETY(acquire_shared_capability(mutex))
+      : shared_lock(mutex) {}
+  ~ReadLock() GV_THREAD_SAFETY(release_generic_capability()) {}
+};
+
+}  // namespace grapevine
