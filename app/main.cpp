@@ -51,13 +51,14 @@ Result<int> run(int argc, char** argv) {
   return status ? *status : refuse(log, status.error());
 }
 
-// In place of each that is closed, so that no file of a run takes its number and lines go into it.
+// Opens /dev/null in place of a closed standard stream. Otherwise a file of the run would get the
+// stream's number, and messages would be written into it.
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
 }
 
-// A reader that is gone has had what it wanted; a file has not.
+// Whether printed text did not reach its file. A pipe that its reader closed is no loss.
 bool is_lost(std::FILE* printed) {
   struct stat about {};
   const bool failed = std::fflush(printed) != 0 || std::ferror(printed) != 0;

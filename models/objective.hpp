@@ -135,11 +135,11 @@ class Objective {
   /// The same on the training samples that were set aside; NaN where there are none.
   virtual Evaluation validate(int thread, int rank, ConstVec x);
 
-  /// Whether write_on() can begin with this text. Error (user): a text that is not made of the data
-  /// set's characters or words, or an objective that is no language model.
+  /// Whether write_on() can continue this text. Error (user): the text has other characters or
+  /// words than the data set, or the objective is no language model.
   virtual Status can_write_on(const std::string& text) const;
-  /// The text, and so many characters or words that the model at x writes behind it, drawn by the
-  /// seed from what the model thinks of each. REQUIRES: can_write_on(text).
+  /// The text, continued by so many characters or words, which the seed draws with the
+  /// probabilities that the model at x gives them. REQUIRES: can_write_on(text).
   virtual std::string write_on(int thread, ConstVec x, const std::string& text, size_t count,
                                uint64_t seed);
 

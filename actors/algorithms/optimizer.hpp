@@ -3,7 +3,7 @@
 //   g += weight_decay x                      where the layout says that an entry decays
 //   sgd      v = momentum v + g              s = v, or with Nesterov g + momentum v
 //   adam     m = b1 m + (1 - b1) g           s = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + 1e-8)
-//            v = b2 v + (1 - b2) g^2         b1 = .9, b2 = .999 or as told (Kingma, Ba, ICLR
+//            v = b2 v + (1 - b2) g^2         b1 = .9, b2 = .999 by default (Kingma, Ba, ICLR
 //                                            2015)
 //   adamw    the same, weight_decay x added to s instead of g (Loshchilov, Hutter, ICLR 2019)
 //

@@ -61,8 +61,8 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
     return new WallScheduler(system);  // owned by the system
   }
 
-  /// Throws what kept a thread of this system's WallScheduler from its start, if anything did. The
-  /// constructor of a system cannot throw it, and without its threads a system serves nobody.
+  /// Throws std::system_error if a thread of this system's WallScheduler could not start. The
+  /// constructor of the system cannot throw it. Without its threads a system runs no actor.
   static void require_threads(caf::actor_system&);
 
   caf::actor_clock& clock() noexcept override { return *this; }

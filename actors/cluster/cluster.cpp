@@ -318,7 +318,7 @@ void Cluster::on_settled(MeanSettled& settled) {
 
 void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 
-// An incarnation of it. One that has left has said so, and one that begins another is there.
+// An incarnation of the node has ended: the node died, left, or started again.
 void Cluster::ended(const std::string& node) {
   const MemberTable& table = membership_->table();
   const MemberState state = table.at(*table.find(node)).state;
@@ -342,7 +342,7 @@ void Cluster::lost(const std::string& node) {
   raise(alarm);
 }
 
-// The word of one that has left may come after those that say that it is dead.
+// The news that a node left may arrive after reports that it is dead.
 void Cluster::look_for_lost() {
   const MemberTable& table = membership_->table();
   const auto state_of = [&](const std::string& node) { return table.at(*table.find(node)).state; };

@@ -213,9 +213,10 @@ void Fetcher::ask_more(double now, FetcherEffects& out) {
   compare(now, out);
 }
 
-// --- beside another source
+// --- the comparison with another source
 
-/// With the next one that has not been asked; with none left the state is taken.
+/// Compares the state with the next source that has not been asked. If none is left, the state is
+/// accepted.
 void Fetcher::compare(double now, FetcherEffects& out) {
   const size_t sources = options_.sources.size();
   while (options_.doubt && ++others_ < sources) {
@@ -282,7 +283,7 @@ void Fetcher::judge(double now, FetcherEffects& out) {
   out.done = true;
 }
 
-// --- what comes
+// --- events
 
 void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
                        FetcherEffects& out) {

@@ -9,12 +9,13 @@
 // The source keeps training; it sends a snapshot. If it dies, is silent or lies, the node asks
 // another one; so it does if a number is not finite, or if no rank of this run can have that state.
 // The other one has another snapshot: pieces with equal hashes are kept, the others are
-// fetched again, so the node ends with one source's snapshot to the bit. What is whole is compared
-// with some pieces of another source's snapshot, where there is another: which ones no source can
-// know beforehand. Of two that are far from each other one lies, and the next source is asked; if
-// no two of them are near, the node begins with the last one, and says so. Pieces are expected at
-// the measured rate. After three time-outs without a piece, or three wrong pieces, the source is
-// abandoned. `now` as in membership.hpp.
+// fetched again, so the node ends with one source's snapshot to the bit. If there is another
+// source, the complete state is compared with some pieces of that source's snapshot. The pieces are
+// drawn at random, so no source knows them beforehand. If the two are far from each other, one of
+// the sources is wrong, and the next source is asked. If no two sources are near each other, the
+// node starts with the last state and reports it. Pieces are expected at the measured rate. After
+// three time-outs without a piece, or three wrong pieces, the source is abandoned. `now` as in
+// membership.hpp.
 #pragma once
 #include <functional>
 #include <memory>
@@ -113,7 +114,8 @@ struct FetcherOptions {
     std::vector<Buffer> contents;
     double usual_step = 0;  // of its rank
   };
-  // How far it is from another source's, if it is far; empty: near. May be none.
+  // Returns the distance of a complete state from another source's as text if it is far, or an
+  // empty text. The function may be absent.
   std::function<std::string(const std::vector<Buffer>& vectors, const Sample&)> doubt = {};
 };
 
@@ -134,7 +136,7 @@ class Fetcher {
 
  private:
   enum class Stage { idle, resting, asking, fetching, comparing, over };
-  struct Other {  // the source whose snapshot is looked at beside
+  struct Other {  // the source with which the state is compared
     std::string node;
     uint32_t rank = 0;
     uint64_t transfer = 0;
@@ -170,7 +172,7 @@ class Fetcher {
   std::vector<bool> there_;       // vectors_ has something for this piece
   std::vector<uint32_t> missing_, asked_;
   Other other_;
-  size_t others_ = 0, doubted_ = 0;  // how many have been asked beside this source; all doubts
+  size_t others_ = 0, doubted_ = 0;  // asked for a comparison with this source; far states in all
   int lapses_ = 0, bad_ = 0;
   uint64_t corrupt_ = 0, kept_ = 0;
   double due_at_ = 0, last_piece_at_ = -1;

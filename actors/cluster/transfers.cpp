@@ -283,8 +283,9 @@ std::string Transfers::complaint_about_state(const std::vector<Buffer>& vectors)
   return fmt::format("parameters of {:.3g}, which began with {:.3g}", is, was);
 }
 
-/// Whether it is farther from another rank's than both can have come from where they began. That
-/// one's way and usual steps are the measure, since what is judged may say anything of itself.
+/// Whether the state is farther from the sample of another rank than training explains. The measure
+/// is that other rank's distance from the initial point and its usual step, because the source of
+/// the state may report anything about itself.
 std::string Transfers::doubt_about_state(const std::vector<Buffer>& vectors,
                                          const FetcherOptions::Sample& others) const {
   constexpr double kTimes = 8;

@@ -12,9 +12,9 @@
 // one.
 //
 // No actor: the thread of a visit needs the state of the hall several times in a STEP, and each
-// request to an actor would wait for another thread. The mutex is held for some reads and writes,
-// never over a wait for the run or for a script. The test `thread_safety` checks that what it
-// guards is used with it held.
+// request to an actor would wait for another thread. The mutex is held for a few reads and writes,
+// never during a wait for the run or for a script. The test `thread_safety` checks that every use
+// of a guarded member holds the mutex.
 #pragma once
 #include <chrono>
 #include <condition_variable>

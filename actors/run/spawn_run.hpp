@@ -42,7 +42,7 @@ struct SpawnedRun {
   void stop();  // sends every actor its exit, drops the handles
 };
 
-/// Throws std::system_error if the system could not start its threads, or those that compute.
+/// Throws std::system_error if a thread of the system or of the computation could not start.
 /// REQUIRES: check(settings), an objective made for its ranks and at least `threads` threads, which
 /// throws as little as the sink. `done` is called once, in an actor.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,

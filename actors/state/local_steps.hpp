@@ -2,10 +2,10 @@
 //
 // The rank is its own guest (actors/guests): its gradients move a front by an inner optimizer, and
 // after so many of them the rule takes what was done to the front since it was base as a gradient
-// of its outer optimizer. Exchanges of pairs move the rank's x meanwhile; front and base move alike
-// then, so the gradient stays what the steps have done, and later steps are taken near x as it is.
-// (If they were taken where the round began, they would undo a distance from the other ranks that
-// the exchange has taken away already.) A round ends where the rank's count of gradients is a
+// of its outer optimizer. An exchange of a pair moves x, front and base
+// alike, so base - front stays the sum of the inner steps, and the next inner steps start at the
+// new x. (If they started at the old x, they would descend a distance from the other ranks that
+// the exchange has already removed.) A round ends where the rank's count of gradients is a
 // multiple of the inner steps, so that ranks that have counted alike end theirs together, whenever
 // they came.
 //
@@ -37,7 +37,7 @@ class LocalSteps {
   /// copy = front. The first steps of a rank that has come while others train are shorter, since
   /// its optimizer has seen nothing yet.
   void step(double lr, ConstVec g, Vec copy);
-  /// An exchange has moved the rule's x.
+  /// Moves front and base as an exchange has moved the rule's x.
   void follow(double now, Rule&);
   /// The rule has taken the front.
   void end_round();

@@ -31,7 +31,8 @@ constexpr int kRefusedStatus = 503;
 // However often it is asked, the node is asked at most that often: others may reach the page.
 constexpr std::chrono::milliseconds kFresh(100);
 
-// The threads that answer. That of the library ends the process where one cannot start.
+// The threads that answer requests. The library's own pool ends the process if a thread cannot
+// start.
 class Answering final : public httplib::TaskQueue {
  public:
   Answering() {

@@ -147,8 +147,9 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The nearest process above this one that was started without the variable: the one that has set
-// it, also where shells are between the two. Of a process of another user nothing is known.
+// The nearest ancestor that was started without the variable. It is the one that sets the variable,
+// also if shells are between the two. The environment of another user's process cannot be read and
+// counts as without.
 pid_t starter_without(const std::string& variable) {
   constexpr int kAtMost = 64;
   pid_t process = getppid();

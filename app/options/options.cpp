@@ -165,7 +165,7 @@ namespace {
 // By their distance from the word.
 std::vector<std::pair<size_t, std::string>> by_distance(const std::string& word,
                                                         const std::vector<std::string>& names) {
-  constexpr size_t kLongest = 64;  // nothing is like a longer one
+  constexpr size_t kLongest = 64;  // a longer word resembles no name
   if (word.size() > kLongest) return {};
   const std::string wanted = dashed(word);
   const auto has = [](const std::string& text, const std::string& part) {

@@ -45,8 +45,8 @@ struct PeerOptions {
   std::string own_key;  // a file in the run directory, made where there is none; empty: none
   bool no_key = false;  // TCP on loopback without one
   bool ends_with_input = false;
-  // They were all started on this host at the same time: each listens at a unix socket of its name,
-  // with a key too, and waits for the one that `join` names.
+  // All nodes were started on this host at the same time. Each listens at a unix socket of its
+  // name, also with a run key, and waits for the node that `join` names.
   bool meets_here = false;
   int first_rank = -1, total_ranks = 0;
   double patience_s = 15;
@@ -77,7 +77,7 @@ struct Options {
   bool list = false;             // reproduce: name them
   uint64_t steps = 0;       // reproduce: rounds of a run at most; 0: as many as the figures ask for
   std::string test_every;   // as checkpoint_every; empty: at the end only
-  std::string sample;       // how a text begins that the averaged model goes on with; empty: none
+  std::string sample;       // the start of a text that the averaged model continues; empty: none
   uint64_t early_stop = 0;  // tests without a better one, after which the run ends; 0: never
   bool json = false;
   LogOptions log;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMostMib = 16;
 
-// Tables in tables, by the dots of a key. They are taken apart by recursion, so that a key of a
-// hundred thousand parts would end the process.
+// The parser handles the parts of a dotted key by recursion, so a key of a hundred thousand parts
+// would overflow the stack.
 bool is_too_deep(const std::string& text) {
   constexpr int kMostDots = 32;
   int dots = 0;

@@ -91,10 +91,9 @@ std::string epoch_text(const EpochInfo& e) {
 }
 
 const char* const kWordsOfARun =
-    "(an epoch is a version of the graph; chi1 and chi2: how slowly differences between ranks "
-    "vanish "
-    "on it, on the whole and across an edge, in s; eta, alpha~: the momentum and the step of an "
-    "exchange that suit it; consensus distance: the mean over ranks of |x - mean|^2)";
+    "(epoch: a version of the graph; chi1, chi2: seconds in which differences between ranks shrink, "
+    "over the whole graph and over an edge; eta, alpha~: the momentum and the step of an exchange "
+    "for this graph; consensus distance: the mean over ranks of |x - mean|^2)";
 
 std::optional<Error> shortfall_of(const Summary& s) {
   if (s.incomplete.empty() || s.interrupted || s.drained || s.stopped_early) return std::nullopt;

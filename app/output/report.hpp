@@ -11,7 +11,7 @@ namespace grapevine {
 
 /// "epoch 2: ring of 16, chi1 13.14, ..."
 std::string epoch_text(const EpochInfo&);
-/// What the words in it, and in the lines that follow, say: for who sees them first.
+/// Explains the words of epoch_text() and of the lines that follow, for a new user.
 extern const char* const kWordsOfARun;
 
 /// Of a run of which not all was done; nothing: all was, as far as is known here.
@@ -32,7 +32,7 @@ void print_node(const Settings&, const Summary&, const TrainingTimes&, const std
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);
 
-/// What the averaged model has written; empty: it was not asked to.
+/// The text that the averaged model has written; prints nothing if it is empty.
 void print_sample(const std::string& text);
 
 /// The largest and the mean idle fraction of all ranks; NaN ones left out.

@@ -10,7 +10,7 @@
 
 namespace grapevine {
 
-/// What std::thread has thrown.
+/// The error for an exception of std::thread.
 inline Error no_thread(const std::system_error& refused) {
   return world_error(
       std::string("cannot start a thread: ") + refused.what() +

@@ -20,8 +20,8 @@ namespace grapevine {
 class GV_THREAD_SAFETY(capability("mutex")) Mutex : public std::mutex {};
 class GV_THREAD_SAFETY(capability("mutex")) SharedMutex : public std::shared_mutex {};
 
-/// Holds the mutex until the end of its scope, but for the time from unlock() to lock(). What waits
-/// for a condition takes it as the unique_lock that it is.
+/// Holds the mutex until the end of its scope, except between unlock() and lock(). A
+/// condition_variable waits with it as with a unique_lock.
 class GV_THREAD_SAFETY(scoped_lockable) Lock : public std::unique_lock<std::mutex> {
  public:
   explicit Lock(Mutex& mutex) GV_THREAD_SAFETY(acquire_capability(mutex)) : unique_lock(mutex) {}
@@ -34,7 +34,7 @@ class GV_THREAD_SAFETY(scoped_lockable) Lock : public std::unique_lock<std::mute
   }
 };
 
-/// The only one that holds the mutex.
+/// Holds the mutex alone.
 class GV_THREAD_SAFETY(scoped_lockable) WriteLock : std::unique_lock<std::shared_mutex> {
  public:
   explicit WriteLock(SharedMutex& mutex) GV_THREAD_SAFETY(acquire_capability(mutex))
@@ -42,7 +42,7 @@ class GV_THREAD_SAFETY(scoped_lockable) WriteLock : std::unique_lock<std::shared
   ~WriteLock() GV_THREAD_SAFETY(release_capability()) {}
 };
 
-/// One of several that hold the mutex, and change nothing.
+/// Holds the mutex together with other readers.
 class GV_THREAD_SAFETY(scoped_lockable) ReadLock : std::shared_lock<std::shared_mutex> {
  public:
   explicit ReadLock(SharedMutex& mutex) GV_THREAD_SAFETY(acquire_shared_capability(mutex))

@@ -9,8 +9,8 @@
 
 namespace grapevine {
 
-/// A file, or what comes through a pipe. Errors (user), without the path: it cannot be opened, it
-/// is a folder or a device, it has more than `most_mib`.
+/// The content of a file or a pipe. Errors (user), without the path: it cannot be opened, it is a
+/// folder or a device, it has more than `most_mib`.
 inline Result<std::string> read_text(const std::string& path, size_t most_mib) {
   using Type = std::filesystem::file_type;
   std::error_code ignored;

@@ -5,8 +5,8 @@
 // frequency (then by their bytes), at most kMostWords - 1 of them. Other tokens become "<unk>",
 // which is in the vocabulary only if needed.
 //
-// A text may name who speaks, as plays do: a line that ends with ":", at the start or behind an
-// empty line ("ROMEO:"). The tokens from there on are that speaker's.
+// A text may name its speakers, as plays do: a line that ends with ":", at the start or after an
+// empty line ("ROMEO:"). The tokens from there on belong to that speaker.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,13 +25,13 @@ struct TextSet {
   TokenUnit unit = TokenUnit::character;
   std::vector<std::string> vocabulary;
   std::vector<uint16_t> train, validation;  // numbers into the vocabulary
-  // Whose each token of `train` is, by first appearance from 1 on; 0: of what precedes the first
-  // name. Empty: the text does not name two.
+  // The speaker of each token of `train`, numbered from 1 by first appearance; 0 before the first
+  // name. Empty if the text names fewer than two speakers.
   std::vector<uint16_t> speakers;
 
   std::string description() const;
-  /// The numbers of another text's tokens. Error (user): it has none, or some that this text has
-  /// not.
+  /// The numbers of another text's tokens. Error (user): that text has no token, or one that does
+  /// not occur in this text.
   Result<std::vector<uint16_t>> numbers_of(const std::string& text) const;
   /// The text that these tokens make: words with a space between them.
   std::string text_of(const std::vector<uint16_t>& tokens) const;

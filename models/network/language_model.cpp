@@ -60,7 +60,8 @@ class LanguageInstance final : public NetworkInstance {
     return {zeros(), zeros()};
   }
 
-  /// Adds so many tokens, each drawn by what the network thinks of it behind those before it.
+  /// Adds so many tokens. Each is drawn with the probability that the network gives it after the
+  /// tokens before it.
   void write_on(std::vector<uint16_t>& tokens, size_t count, Random& random) {
     const c10::NoGradGuard no_gradients;
     State state = fresh_state(1);
@@ -107,7 +108,7 @@ class LanguageInstance final : public NetworkInstance {
       show(k, text_.train, rows[k] * window(), window());
   }
 
-  /// Of the token that follows those; the state runs on.
+  /// The scores of the token after these; the state advances.
   at::Tensor scores_behind(const std::vector<uint16_t>& tokens, size_t from, size_t count,
                            State& state) {
     std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(from), count,
