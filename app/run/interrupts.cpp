@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <string_view>
@@ -19,9 +20,11 @@ namespace {
 std::atomic<int> signals{0}, count{0}, first{0}, requests{0};  // count: of those that are noted
 std::atomic<bool> to_all{false};
 std::atomic<int> handling{0};  // of the first signal, in some thread
+std::atomic<int64_t> terminated_at_ms{0};  // the last SIGTERM that was a new request; 0: none yet
 std::atomic<const InterruptNote::File*> note{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(decltype(note)::is_always_lock_free);
+static_assert(decltype(terminated_at_ms)::is_always_lock_free);
 
 constexpr std::string_view kStopping =
     "stopping: finishes open exchanges, tests and saves; a second signal ends at once";
@@ -119,8 +122,21 @@ void end_at_once() {
   syscall(SYS_exit_group, kInterrupted);
 }
 
+// A scheduler and the launcher that it started (Slurm and srun) send a SIGTERM each.
+bool is_sent_again(int signal) {
+  constexpr int64_t kTogether_ms = 5000;
+  if (signal != SIGTERM) return false;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  int64_t before_ms = terminated_at_ms;
+  if (before_ms != 0 && now_ms < before_ms + kTogether_ms) return true;
+  return !terminated_at_ms.compare_exchange_strong(before_ms, now_ms);
+}
+
 void on_signal(int signal, siginfo_t* how, void*) {
   if (signal == SIGHUP && count > 0) return;
+  if (is_sent_again(signal)) return;
   ++handling;
   if (signal != SIGHUP && ++signals > 1) {
     --handling;

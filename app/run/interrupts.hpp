@@ -1,6 +1,7 @@
 // Ctrl+C, SIGTERM and SIGHUP (the terminal was closed). The first one asks for a drained and saved
 // end, the second one ends the process at once (status 130). A SIGHUP after another signal does
-// not, because closing a terminal or a session sends one more.
+// not, because closing a terminal or a session sends one more. Neither does a SIGTERM within 5 s of
+// another one, because a scheduler and its launcher send one each.
 #pragma once
 #include <atomic>
 #include <memory>

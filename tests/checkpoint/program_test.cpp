@@ -212,6 +212,19 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   CHECK_FALSE(exists(path + ".interrupt"));
 }
 
+TEST_CASE("two SIGTERM, one from a scheduler and one from its launcher, are one request") {
+  const pid_t child = fork();
+  if (child == 0) {
+    grapevine::count_interrupts(grapevine::LogFormat::text);
+    raise(SIGTERM);
+    raise(SIGTERM);
+    _exit(grapevine::interrupts() == 1 && grapevine::terminated() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("a run that the machine made fail goes on by itself, after Ctrl+C it does not") {
   const Scratch scratch;
   for (const int signal : {SIGTERM, SIGINT}) {
