@@ -42,6 +42,7 @@ void Guard::stepped(double length) {
   if (!std::isfinite(length)) return;
   learn(length);
   path_ += length;
+  way_ += static_cast<float>(length);
   refill();
 }
 
@@ -97,7 +98,8 @@ Limits Guard::limits(int peer, double ranks) const {
   if (!steps_ || (usual == 0 && count_ > 0)) return {};
   const Edge* const edge = find(peer);
   const double used = edge != nullptr ? static_cast<double>(edge->used) : 0;
-  const double way = edge != nullptr ? path_ - static_cast<double>(edge->path) : 0;
+  const double of_edge = edge != nullptr ? path_ - static_cast<double>(edge->path) : 0;
+  const double way = std::max(static_cast<double>(way_), of_edge / degree_);
   return {static_cast<float>(ranks * kNear * ((kApart + ranks - 1) * usual + way)),
           static_cast<float>(usual * (kAllowance - used))};
 }
@@ -114,6 +116,7 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
   }
   const Limits limits = smaller(own, theirs);
   const bool untested = limits.bound == 0.0F && distance > 0;
+  has_compared_ |= !untested;
   if (!untested) edge.path = static_cast<float>(path_);
   if (distance <= static_cast<double>(limits.bound)) {
     edge.verdict = Verdict::near;
@@ -131,8 +134,14 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
   return {edge.verdict, share};
 }
 
+void Guard::end_exchange() {
+  if (has_compared_) way_ = 0;
+  has_compared_ = false;
+}
+
 Guard::Judgement Guard::judge_own(double norm) {
-  at(kAll).path = static_cast<float>(path_);
+  at(kAll).path = static_cast<float>(path_);  // way = 0
+  way_ = 0;
   const bool first = usual_step() == 0;
   const Judgement judged = judge(kAll, norm, first ? Limits{} : limits(kAll), {});
   if (judged.verdict == Verdict::not_finite) return judged;
@@ -154,10 +163,15 @@ void Guard::inherit(double usual) {
 }
 
 GuardRecord Guard::record() const {
-  GuardRecord record{
-      rms_, usual_, 0, static_cast<double>(inherited_), static_cast<double>(largest_), count_, {}};
+  GuardRecord record{.rms = rms_,
+                     .usual = usual_,
+                     .way = static_cast<double>(way_),
+                     .inherited = static_cast<double>(inherited_),
+                     .largest = static_cast<double>(largest_),
+                     .steps = count_,
+                     .used = {}};
   for (const Edge& e : edges_) {
-    record.way = std::max(record.way, path_ - static_cast<double>(e.path));
+    record.longest = std::max(record.longest, path_ - static_cast<double>(e.path));
     if (e.used > 0) record.used.emplace_back(e.peer, static_cast<double>(e.used));
   }
   return record;
@@ -166,7 +180,8 @@ GuardRecord Guard::record() const {
 void Guard::recall(const GuardRecord& r) {
   rms_ = r.rms;
   usual_ = r.usual;
-  path_ = r.way;  // edges count from 0
+  way_ = static_cast<float>(r.way);
+  path_ = r.longest;  // edges count from 0
   inherit(r.inherited);
   largest_ = static_cast<float>(r.largest);
   count_ = static_cast<uint8_t>(std::min(r.steps, kRemembered));

@@ -8,7 +8,8 @@
 //             while
 //             the rank does not step. At an optimum steps and distances are rounding errors, and
 //             neither predicts the other.
-//   way_e     sum of |u| since its last exchange on edge e, or since the edge exists
+//   way_e     the larger of: the sum of |u| since its last exchange with any rank, and the sum
+//             since its last exchange on edge e (or since the edge exists) divided by degree
 //   used_e    used part of the allowance of edge e, in usual steps; at a step
 //             max(0, used_e - r / degree)
 //   r         3 if more than half of the edges are far: then this rank was apart, and its own data
@@ -28,6 +29,14 @@
 // first step. If an objective takes no steps, or all steps so far had length 0 (a learning rate of
 // 0), there is nothing to compare with, and both limits are infinite. README.md has the limits of
 // the guard.
+//
+// The two parts of way_e are alike on average while a rank has exchanges on all edges in turn. The
+// whole sum since the last exchange on an edge would be as many times longer as a rank has edges,
+// and a rank that diverges would be near for that much longer. The second part counts after a
+// partition: the ranks beyond it are as far as both have moved meanwhile.
+//
+// An exchange ends a sum whatever its verdict, unless nothing was compared: the difference was not
+// finite, or one end had not stepped yet. A round is one exchange, and ends with its last phase.
 //
 // A message that represents k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
 // 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
@@ -60,7 +69,7 @@ Limits smaller(const Limits&, const Limits&);
 /// The part of a guard that a checkpoint stores.
 struct GuardRecord {
   double rms = 0, usual = 0;
-  double way = 0;  // the longest of an edge
+  double way = 0, longest = 0;  // since an exchange with any rank, and of an edge
   double inherited = 0, largest = 0;
   uint32_t steps = 0;                        // up to those that are remembered
   std::vector<std::pair<int, double>> used;  // by rising peer
@@ -95,7 +104,7 @@ class Guard {
   struct Edge {
     int peer = 0;
     float used = 0;           // of the allowance, in usual steps
-    float path = 0;           // the rank's when the two were last compared: way_e counts from there
+    float path = 0;           // the rank's when the two were last compared
     float distance = 0;       // the last, in usual steps
     float peer_distance = 0;  // the same, in some of the other end's: twelfths of its bound
     float last_jump = 0;      // |the change of what gossip conserves|
@@ -127,6 +136,10 @@ class Guard {
   /// both ends.
   Judgement judge(int peer, double distance, const Limits& own, const Limits& theirs);
 
+  /// Called after the judgement of a pair, or of all messages of a round: the way since the last
+  /// exchange with any rank starts again.
+  void end_exchange();
+
   /// For the norm of this rank's own contribution to a sum over all ranks. The first is whole.
   Judgement judge_own(double norm);
 
@@ -147,11 +160,13 @@ class Guard {
   void learn(double length);
   void refill();
 
-  bool steps_ = true;
-  uint8_t count_ = 0;  // steps, up to kRemembered
+  bool steps_ : 1 = true;
+  bool has_compared_ : 1 = false;  // in the exchange that has not ended
+  uint8_t count_ = 0;              // steps, up to kRemembered
   uint16_t degree_ = 1;
   float inherited_ = 0;
   float largest_ = 0;  // rms
+  float way_ = 0;      // sum of |u| since the last exchange with any rank
   double rms_ = 0, usual_ = 0;
   double path_ = 0;  // sum of |u|
   std::vector<Edge> edges_;

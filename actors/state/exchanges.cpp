@@ -216,6 +216,7 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
   const double share = alike ? share_of(rank, exchange.peer,
                                         rank.guard.judge(exchange.peer, distance, a.own, a.theirs))
                              : 1;
+  rank.guard.end_exchange();
   const double moved = share > 0 ? share * (0.5 + a.alpha_tilde) * distance : 0;
   Guard::Edge& edge = rank.guard.at(exchange.peer);
   edge.last_jump = static_cast<float>(moved);
@@ -287,6 +288,7 @@ void Exchanges::judge_pull(StateRank& rank, int phase, std::vector<Received> rec
 void Exchanges::end_phase(StateRank& rank, int phase, std::span<const Received> received) {
   rank.rounds().combine(ranks_.now(), phase, received);
   if (phase + 1 < rank.rounds().phases()) return write(rank, phase + 1);
+  rank.guard.end_exchange();
   if (!ranks_.method.waits) write(rank, 0);
   end_round(rank);
   rank.count_exchange();

@@ -21,7 +21,8 @@ bool fits(const RankRecord::Vector& kept, Vec values) {
 }
 
 constexpr char kRms[] = "guard: root mean square step", kUsual[] = "guard: usual step",
-               kWay[] = "guard: longest way of an edge", kInherited[] = "guard: inherited step",
+               kWay[] = "guard: way since the last exchange",
+               kLongest[] = "guard: longest way of an edge", kInherited[] = "guard: inherited step",
                kLargest[] = "guard: largest root mean square step", kSteps[] = "guard: steps",
                kUsed[] = "guard: allowance used with ";
 
@@ -88,6 +89,7 @@ void add_guard(RankRecord& record, const GuardRecord& guard) {
   add(kRms, guard.rms);
   add(kUsual, guard.usual);
   add(kWay, guard.way);
+  add(kLongest, guard.longest);
   add(kInherited, guard.inherited);
   add(kLargest, guard.largest);
   record.numbers.push_back({kSteps, guard.steps, false});
@@ -104,6 +106,7 @@ GuardRecord guard_of(const RankRecord& record) {
   guard.rms = length(kRms);
   guard.usual = length(kUsual);
   guard.way = length(kWay);
+  guard.longest = length(kLongest);
   guard.inherited = length(kInherited);
   guard.largest = length(kLargest);
   if (const auto* steps = find(record.numbers, kSteps))

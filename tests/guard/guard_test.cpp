@@ -23,11 +23,14 @@ Guard stepped(double length, int steps = 40) {
     guard.stepped(length);
   for (const int peer : {1, 9})
     guard.judge(peer, 0, guard.limits(peer), {});
+  guard.end_exchange();
   return guard;
 }
 
 Guard::Judgement judge(Guard& guard, double distance, int peer = 1) {
-  return guard.judge(peer, distance, guard.limits(peer), {});
+  const Guard::Judgement judged = guard.judge(peer, distance, guard.limits(peer), {});
+  guard.end_exchange();
+  return judged;
 }
 
 }  // namespace
@@ -78,16 +81,42 @@ TEST_CASE("a rank reaches a thousand times its way and its allowance, if it has 
   CHECK(std::isinf(stepped(0).reach()));
 }
 
-TEST_CASE("an exchange ends the way of its edge alone, and one that is not finite ends none") {
+TEST_CASE("an exchange ends the way, of other edges up to their share, if it is finite") {
   Guard guard = stepped(1);
   guard.stepped(1);
   judge(guard, kInfinity);
   CHECK(guard.limits(1).bound == Approx(15));
   judge(guard, 0, 1);
   CHECK(guard.limits(1).bound == Approx(12));
-  CHECK(guard.limits(9).bound == Approx(15));
+  CHECK(guard.limits(9).bound == Approx(3 * (4 + 0.5)));
   guard.meet(std::array{1, 9, 4});  // its way begins where the edge does
   CHECK(guard.limits(4).bound == Approx(12));
+}
+
+TEST_CASE("who was long without exchanges on an edge is as near as both have moved on its share") {
+  Guard guard = stepped(1);
+  for (int k = 0; k < 200; ++k) {
+    guard.stepped(1);
+    judge(guard, 0, 1);
+  }
+  CHECK(guard.limits(1).bound == Approx(12));
+  CHECK(guard.limits(9).bound == Approx(3 * (4 + 200.0 / 2)));
+  judge(guard, 1e6, 9);  // far, and an exchange
+  CHECK(guard.limits(9).bound == Approx(12));
+}
+
+TEST_CASE("all messages of a round have the same way, and it ends with the round") {
+  Guard guard = stepped(1);
+  guard.stepped(1);
+  for (const int peer : {1, 9}) {
+    CHECK(guard.limits(peer).bound == Approx(15));
+    guard.judge(peer, 0, guard.limits(peer), {});
+  }
+  guard.end_exchange();
+  CHECK(guard.limits(1).bound == Approx(12));
+  guard.stepped(1);
+  guard.end_exchange();  // of a round without a message
+  CHECK(guard.limits(1).bound == Approx(15));
 }
 
 TEST_CASE(
@@ -96,6 +125,7 @@ TEST_CASE(
   for (int k = 0; k < 100; ++k) {
     guard.stepped(1);
     CHECK(guard.judge(1, 50, guard.limits(1), {0, 0}).verdict == Verdict::untested);
+    guard.end_exchange();
   }
   CHECK(judge(guard, 300).verdict == Verdict::near);
 }

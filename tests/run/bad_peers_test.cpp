@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 
 #include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
@@ -32,10 +31,9 @@ struct Bad {
   double at_most = 1.4;  // the loss of the others, over that without it
 };
 
-// What stays near is averaged: noise of ten usual distances, and a divergence that begins slowly.
-constexpr double kAny = std::numeric_limits<double>::infinity();
+// What stays near is averaged, such as noise of ten usual distances.
 constexpr Bad kBads[] = {
-    {Bad::Kind::diverges, 0, "diverges by a tenth a step", kAny},
+    {Bad::Kind::diverges, 0, "diverges by a tenth a step"},
     {Bad::Kind::constant, 1000, "one vector, 1000 usual distances away"},
     {Bad::Kind::noise, 10, "x + noise of 10 usual distances", 2.5},
     {Bad::Kind::noise, 100, "x + noise of 100"},

@@ -1,6 +1,7 @@
 // Healthy runs under the guard (actors/guard): nothing is scaled, nobody is without exchanges, and
 // a run goes as it goes without a guard.
 #include <algorithm>
+#include <cstdio>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "tests/catch.hpp"
@@ -55,6 +56,30 @@ void check_healthy(const Settings& s) {
   CHECK(run.result.outcome.counts.not_finite == 0u);
   for (const Alarm& alarm : run.alarms)
     FAIL_CHECK(alarm.line());
+}
+
+/// Two halves of eight ranks with optima of their own, without a link between them until each half
+/// has come to rest, and for as long as that with all links.
+Settings halves(const char* method, const char* topology, double rate, double lr) {
+  Settings s = quadratic(method, topology, rate);
+  s.objective.noise = 2;
+  s.objective.zeta2 = 100;
+  s.lr = {lr, Schedule::constant, 0};
+  s.rule.optimizer = {};
+  LinkFault cut = loss_of(FrameClass::all, 1);
+  cut.until = std::max(20 / lr, 100 / rate);
+  const bool all = s.topology == "complete";
+  for (int a = 0; a < 4; ++a)
+    for (int b = 4; b < 8; ++b)
+      if (all || b == a + 1 || b == a + 7) cut.links.push_back({a, b});
+  s.plan.link_faults = {cut};
+  s.until_s = 2 * cut.until;
+  return s;
+}
+
+double distance_after(Settings s, bool guarded, int seed = 1) {
+  s.guarded = guarded;
+  return consensus_distance(simulate_one(s, static_cast<uint64_t>(seed)).outcome);
 }
 
 }  // namespace
@@ -133,6 +158,34 @@ TEST_CASE("ranks that each came to rest at an optimum of its own agree once they
     const double apart = consensus_distance(guarded.result.outcome);
     CHECK(apart < 1.1 * consensus_distance(bare.result.outcome));
   }
+}
+
+TEST_CASE("two halves that trained without each other agree once they can exchange") {
+  for (const char* method : {"a2cid2", "ad_psgd"})
+    for (const char* topology : {"ring", "complete"}) {
+      const Settings s = halves(method, topology, 1, 0.01);
+      REQUIRE(check(s));
+      INFO(method << " on " << topology);
+      CHECK(distance_after(s, true) < 1.1 * distance_after(s, false));
+    }
+}
+
+TEST_CASE("how far apart two halves end that trained without each other", "[.][measure]") {
+  for (const char* topology : {"ring", "complete"})
+    for (const double rate : {0.02, 1.0, 10.0})
+      for (const double lr : {0.05, 0.01, 0.002}) {
+        if (rate * 20 / lr > 20'000) continue;  // minutes
+        constexpr int kSeeds = 4;
+        double guarded = 0, bare = 0;
+        for (int seed = 1; seed <= kSeeds; ++seed) {
+          const Settings s = halves("a2cid2", topology, rate, lr);
+          guarded += distance_after(s, true, seed) / kSeeds;
+          bare += distance_after(s, false, seed) / kSeeds;
+        }
+        std::printf("%-8s  %4g exchanges a step, lr %-5g  guarded %-10.4g without %.4g\n", topology,
+                    rate, lr, guarded, bare);
+        std::fflush(stdout);
+      }
 }
 
 TEST_CASE("where five edges of ten are slow, exchanges go on at their rate and raise no alarm") {
