@@ -102,6 +102,8 @@ void Node::found(const Begin& given) {
   tell_manager();
   for (size_t place = 0; place < ranks_.size(); ++place)
     start(first_rank_ + static_cast<int>(place));
+  for (const auto& fault : std::exchange(early_faults_, {}))
+    fault();
   const Settings& s = *deps_.settings;
   if (deps_.on_report) tell_report();
   if (deps_.pool && s.local_ranks > 0 && !std::exchange(tells_work_, true)) tell_work();
@@ -113,6 +115,12 @@ void Node::found(const Begin& given) {
                                  .paced = s.pacing == Pacing::poisson,
                                  .waits = method.pattern != Pattern::pairwise && method.waits});
   measure();
+}
+
+// A plan's fault at time 0 may arrive before the ranks are there.
+void Node::once_founded(std::function<void()> fault) {
+  if (ranks_.front().communicator) return fault();
+  early_faults_.push_back(std::move(fault));
 }
 
 // --- what stands still
@@ -362,15 +370,19 @@ Node::behavior_type Node::make_behavior() {
         finish();
       },
       [this](const KillRank& k) {
-        if (!k.why.empty()) say("rank " + std::to_string(k.rank) + " leaves: " + k.why);
-        kill(k.rank);
+        once_founded([this, k] {
+          if (!k.why.empty()) say("rank " + std::to_string(k.rank) + " leaves: " + k.why);
+          kill(k.rank);
+        });
       },
-      [this](RestartRank r) { restart(r.rank); },
+      [this](RestartRank r) { once_founded([this, r] { restart(r.rank); }); },
       [this](Order order, int rank) {
-        const Rank& actors = actors_of(rank);
-        if (!actors.alive) return;
-        if (actors.worker) send(actors.worker, order);
-        send(actors.communicator, order);
+        once_founded([this, order, rank] {
+          const Rank& actors = actors_of(rank);
+          if (!actors.alive) return;
+          if (actors.worker) send(actors.worker, order);
+          send(actors.communicator, order);
+        });
       },
       [this](const WorkHeard& heard) { hear(heard); },
       [this](Tick tick) {
@@ -394,6 +406,7 @@ void Node::on_exit() {
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
+  early_faults_.clear();
   deps_.done = {};
   deps_.records.clear();
   deps_.manager = nullptr;

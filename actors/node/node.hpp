@@ -74,6 +74,7 @@ class Node final : public NodeActor::base {
   WorkerActor spawn_worker(int rank);
   void begin(const Begin&);  // the second time: under other numbers
   void found(const Begin&);
+  void once_founded(std::function<void()> fault);
   void move(int first_rank);
   void silence(int rank);
   void dismiss(int rank);
@@ -107,6 +108,7 @@ class Node final : public NodeActor::base {
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
   std::vector<Rank> ranks_;  // from the first
+  std::vector<std::function<void()>> early_faults_;
   bool finishing_ = false, tells_work_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
   Counts carried_;                   // of ranks here that have had other numbers
