@@ -2,6 +2,7 @@
 // something, terminals that are closed, readers that are gone, limits.
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -250,9 +251,10 @@ TEST_CASE("a thread that the system does not start is a line and status 1, which
   }
   check_refused("node --guests 1 --quiet --no-save", 1, {"cannot start a thread: "},
                 few_threads(0));
-  Running node("node --gradients 0 --until 600 --no-save --node-name asked " + kRun);
+  const std::string name = "asked-" + std::to_string(getpid());
+  Running node("node --gradients 0 --until 600 --no-save --node-name " + name + " " + kRun);
   REQUIRE(node.wait_for("epoch"));
-  check_refused("ctl asked status", 1, {"cannot start a thread: "}, few_threads(0));
+  check_refused("ctl " + name + " status", 1, {"cannot start a thread: "}, few_threads(0));
   node.signal(SIGTERM);
   CHECK(node.end() == 0);
   const Ran simulated = run_grapevine("simulate --gradients 400 " + kRun, few_threads(0));
