@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
+#include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/memory/hash.hpp"
 #include "messages/control.hpp"
@@ -142,16 +141,16 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   return Done{};
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // The nearest ancestor that was started without the variable. It is the one that sets the variable,
 // also if shells are between the two. The environment of another user's process cannot be read and
 // counts as without.
 pid_t starter_without(const std::string& variable) {
   constexpr int kAtMost = 64;
+  constexpr size_t kMostMib = 16;
+  const auto text_of = [](const std::string& path) {
+    const auto text = read_text(path, kMostMib);
+    return text ? *text : "";
+  };
   pid_t process = getppid();
   for (int k = 0; k < kAtMost && process > 1; ++k) {
     const std::string folder = fmt::format("/proc/{}/", process);

@@ -122,13 +122,17 @@ Numbers oracle(const Row& row, Objective& objective) {
   return loop.theta;
 }
 
+Result<std::shared_ptr<Objective>> made_of(const ObjectiveSpec& spec) {
+  auto made = make_objective(spec);
+  if (!made) return made.error();
+  return std::shared_ptr<Objective>(std::move(*made));
+}
+
 Result<std::shared_ptr<Objective>> problem_of(const Row& row) {
   ObjectiveSpec spec;
   spec.objective = "scalar";
   spec.ranks = row.ranks;
-  auto made = make_objective(spec);
-  if (!made) return made.error();
-  return std::shared_ptr<Objective>(std::move(*made));
+  return made_of(spec);
 }
 
 // --- a part of the numbers after each step
@@ -144,12 +148,10 @@ Result<std::shared_ptr<Objective>> quadratic() {
   spec.dim = 60;
   spec.zeta2 = 1;
   spec.noise = 0.1;
-  auto made = make_objective(spec);
-  if (!made) return made.error();
-  return std::shared_ptr<Objective>(std::move(*made));
+  return made_of(spec);
 }
 
-/// What each rank has at the end.
+/// The parameters of each rank at the end.
 std::vector<Numbers> sparta(Objective& objective) {
   const size_t dim = objective.layout().size();
   const auto view = [](Numbers& x) { return Vec(x.data(), x.size(), DType::f64); };

@@ -1,5 +1,5 @@
-// What one bad rank of eight costs the others under the guard (actors/guard): their loss, beside
-// that of the same run in which this rank has been killed at the start.
+// The cost of one bad rank of eight to the others under the guard (actors/guard): their loss,
+// beside that of the same run in which this rank has been killed at the start.
 //
 //   bin/actors_runs_test "[measure]"                      the table of actors/guard/MEASURED.md
 //   GRAPEVINE_SEED=17 bin/actors_runs_test "[measure]"    the same of that one seed
@@ -31,7 +31,7 @@ struct Bad {
   double at_most = 1.4;  // the loss of the others, over that without it
 };
 
-// What stays near is averaged, such as noise of ten usual distances.
+// A bad rank that stays near is averaged, for example one with noise of ten usual distances.
 constexpr Bad kBads[] = {
     {Bad::Kind::diverges, 0, "diverges by a tenth a step"},
     {Bad::Kind::constant, 1000, "one vector, 1000 usual distances away"},

@@ -1,4 +1,4 @@
-// What gossip at an absurd rate costs the ranks of a late device on the virtual clock, where a
+// The cost of gossip at an absurd rate to the ranks of a late device on the virtual clock, where a
 // gradient takes a second.
 #include "tests/catch.hpp"
 #include "tests/run/on_adversary.hpp"
@@ -12,18 +12,10 @@ constexpr int kRanks = 4;
 constexpr uint64_t kSteps = 100;  // of each rank
 
 Settings work(double rate) {
-  Settings s = free_gossip("ring", kRanks, 0.01);
-  s.method = "ad_psgd";
+  Settings s = at_work(kRanks, kSteps * kRanks, "ad_psgd", Share::pool);
   s.rate = rate;
-  s.pacing = Pacing::greedy;
-  s.target = 0;
-  s.until_s = 0;
-  s.share = Share::pool;
-  s.gradients = kSteps * kRanks;
-  s.objective.objective = "quadratic";
+  s.link.transfer_s = 0.01;
   s.objective.dim = 20;
-  s.objective.noise = 0.1;
-  s.rule.optimizer = {};
   s.lr = {0.05, Schedule::constant, 0};
   return s;
 }
