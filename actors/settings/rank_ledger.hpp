@@ -66,7 +66,7 @@ class RankLedger {
 
   Mutex mutex_;
   int rank_ GV_GUARDED_BY(mutex_) = 0;
-  // What time between a gradient and the next parameters is.
+  // The part to which time between a gradient and the next parameters is charged.
   Part gap_ GV_GUARDED_BY(mutex_) = Part::exchanges;
   Doing doing_ GV_GUARDED_BY(mutex_) = Doing::starting;
   Doing before_ GV_GUARDED_BY(mutex_) = Doing::starting;
