@@ -128,7 +128,7 @@ def main():
     words.add_argument("rows", nargs="*", default=["joins", "restarts", "scripts", "bad"])
     words.add_argument("--times", type=int, default=20)
     words.add_argument("--seeds", type=int, default=50)
-    asked = words.parse_args()
+    asked = words.parse_intermixed_args()
     build = asked.build.resolve()
     program = str(build / "grapevine")
     sys.argv[1:] = [program]  # guests_test takes it

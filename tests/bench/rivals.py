@@ -431,6 +431,11 @@ def main():
     words.add_argument("--steps", type=int, default=2000)
     words.add_argument("--csv", default="rivals.csv", metavar="FILE")
     words = words.parse_args()
+    try:
+        import torch  # noqa: F401
+    except ImportError as missing:
+        sys.exit(f"rivals.py: {sys.executable}: {missing}; ./test --with-torch makes "
+                 ".deps/torch/bin/python, which has it")
     wanted = words.contestants
     try:
         import torchft  # noqa: F401
