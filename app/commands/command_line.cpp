@@ -36,7 +36,8 @@ const char kCompareFooter[] =
     "--threads sets how many runs go on at once.\n";
 
 struct CommandRow {
-  Command command;  // which options it takes: those whose row names it
+  // Which options it takes: those whose row names it. Commands with the same options share one.
+  Command command;
   const char* name;
   Result<int> (*run)(Options);
   const char* sentence;
