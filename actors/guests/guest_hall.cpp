@@ -1,6 +1,7 @@
 #include "actors/guests/guest_hall.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "actors/guests/guest_visit.hpp"
+#include "actors/guests/script_layout.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/settings/counters.hpp"
 
@@ -43,6 +45,64 @@ GuestHall::~GuestHall() { close(); }
 
 void GuestHall::close() {
   if (door_) end({}, {}, 0, [] { return true; });
+}
+
+std::string GuestHall::misfit(const GuestLayout& layout) const {
+  const bool is_over = stage_ == Stage::over;
+  if (is_over && mean_ == nullptr) return "the run is over";
+  if (!layout.run.empty() && layout.run != options_.run)
+    return fmt::format("this node is of run \"{}\", not of \"{}\"", options_.run, layout.run);
+  if (!layout_) return {};
+  return difference(*layout_, layout);
+}
+
+std::string GuestHall::other_work(uint64_t gradients) const {
+  const uint64_t known = options_.gradients > 0 ? options_.gradients : gradients_;
+  if (gradients == 0 || gradients == known) return {};
+  const bool says = stage_ == Stage::empty && known == 0;
+  const auto ranks = static_cast<uint64_t>(std::max(options_.ranks, options_.places));
+  if (says && gradients >= ranks && gradients <= kMostWork) return {};
+  const std::string accepted =
+      says        ? fmt::format("from {}, one for each rank, to {}", ranks, kMostWork)
+      : known > 0 ? fmt::format("{} or none, as this run has it", known)
+                  : std::string("none, as the first script of this run gave none");
+  return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
+}
+
+Result<GuestHall::Taken> GuestHall::take_place(const GuestLayout& layout, const GuestRecord& join,
+                                               int process) {
+  if (std::string other = other_work(join.number); !other.empty())
+    return world_error(std::move(other));
+  const int places = options_.places;
+  const bool by_seat = (join.flags & kGuestSeat) != 0;
+  int free = -1, first = by_seat ? 0 : options_.first_rank;
+  if (const int known = table_->server(0).rank; known >= 0 && !by_seat) first = known;
+  for (int k = 0; k < places && free < 0; ++k) {
+    const bool fits = join.rank == kAnyGuestRank || join.rank == static_cast<uint32_t>(first + k);
+    if (fits && !places_[static_cast<size_t>(k)].taken) free = k;
+  }
+  if (free < 0 && join.rank == kAnyGuestRank)
+    return world_error(fmt::format("no seat is free: all {} are taken", places));
+  if (free < 0)
+    return world_error(
+        fmt::format("{} {} is not free, accepted: one of {} to {} that no script has",
+                    by_seat ? "seat" : "rank", join.rank, first, first + places - 1));
+  const bool founds = stage_ == Stage::empty;
+  if (founds) {
+    stage_ = Stage::filling;
+    layout_ = layout;
+    gradients_ = join.number;
+  }
+  Place& place = places_[static_cast<size_t>(free)];
+  place.taken = true;
+  place.awaited = false;
+  place.status.process = process;
+  place.status.group = process > 0 ? ::getpgid(process) : 0;
+  place.answered_at = Clock::now();
+  ++place.status.visits;
+  ++visits_;
+  ++unserved_;
+  return Taken{free, founds};
 }
 
 std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {

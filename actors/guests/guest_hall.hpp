@@ -128,6 +128,7 @@ class GuestHall {
  private:
   friend class GuestVisit;
   enum class Stage { empty, filling, running, over };
+  static constexpr uint64_t kMostWork = uint64_t{1} << 53;  // gradients that a run is told to take
 
   struct Place {
     bool taken = false;
@@ -140,7 +141,20 @@ class GuestHall {
     GuestShare share;
   };
 
+  struct Taken {
+    int place = 0;
+    bool founds = false;  // its script gives the starting point of the run
+  };
+
   explicit GuestHall(GuestHallOptions);
+  /// Why the run can never have a script of this layout; empty: it can.
+  std::string misfit(const GuestLayout&) const GV_REQUIRES(mutex_);
+  /// Why the run cannot be of so many gradients, 0: of as many as it is; empty: it can. The first
+  /// script may say where nobody else has.
+  std::string other_work(uint64_t gradients) const GV_REQUIRES(mutex_);
+  /// Gives the script of this process a place. Error: why there is none.
+  Result<Taken> take_place(const GuestLayout&, const GuestRecord& join, int process)
+      GV_REQUIRES(mutex_);
   void say(const std::string& line) const;
   bool awaits_anybody(Clock::time_point begin) const GV_REQUIRES(mutex_);
 

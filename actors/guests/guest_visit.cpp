@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "actors/guests/script_layout.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "models/files/file.hpp"
 
@@ -25,57 +25,23 @@ constexpr auto kPoll = 50ms;       // between two looks whether a script that wa
 constexpr int kPollsBetween = 20;  // two `wait`s
 constexpr int kOfAll = -1;         // a rank that no statistics are of
 constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
-constexpr uint64_t kMostWork = uint64_t{1} << 53;  // gradients that a run is told to take
-constexpr uint64_t kMostUnwritten = 16 << 20;      // bytes of a starting point, which are zeros
-constexpr uint64_t kMostHeld = 1'000'000;          // optimizer steps that a step holds
+constexpr uint64_t kMostUnwritten = 16 << 20;  // bytes of a starting point, which are zeros
+constexpr uint64_t kMostHeld = 1'000'000;      // optimizer steps that a step holds
 
-std::string counted(const GuestLayout& layout) {
-  return fmt::format("{} parameters in {} tensors", layout.trained_elements(),
-                     layout.trained.size());
-}
-
-std::string shown(const GuestLayout::Tensor& tensor) {
-  return fmt::format("{} [{}]", tensor.name, fmt::join(tensor.shape, ", "));
-}
-
-std::string shown(const GuestLayout::Outer& outer) {
-  return outer.lr > 0 ? fmt::format("outer=({}, {})", outer.lr, outer.momentum) : "no outer=";
-}
-
-/// The first difference of two lists, as text; empty: none.
-std::string difference(const std::vector<GuestLayout::Tensor>& ours,
-                       const std::vector<GuestLayout::Tensor>& theirs) {
-  const size_t both = std::min(ours.size(), theirs.size());
-  for (size_t k = 0; k < both; ++k)
-    if (!(ours[k] == theirs[k]))
-      return fmt::format("{} where this run has {}", shown(theirs[k]), shown(ours[k]));
-  if (ours.size() == theirs.size()) return {};
-  return ours.size() > theirs.size()
-             ? fmt::format("no {}", shown(ours[both]))
-             : fmt::format("{}, which is not in this run", shown(theirs[both]));
-}
-
-void add(const std::vector<GuestLayout::Tensor>& tensors, ParameterLayout& layout) {
-  for (const GuestLayout::Tensor& tensor : tensors)
-    layout.add(tensor.name, tensor.shape, true);
-}
-
-/// The aside tensors are one vector, in the widest type that is needed.
-DType aside_type(const GuestLayout& layout) {
-  return layout.aside64.empty() ? DType::f32 : DType::f64;
-}
-
-std::shared_ptr<GuestObjective> objective_of(const GuestLayout& from, Buffer start, Buffer aside) {
-  ParameterLayout trained(DType::f32), statistics(aside_type(from));
-  add(from.trained, trained);
-  add(from.aside, statistics);
-  add(from.aside64, statistics);
-  std::vector<TiedName> tied;
-  for (const GuestLayout::Tied& t : from.tied)
-    tied.push_back({t.name, t.of, t.shape, t.strides});
-  return std::make_shared<GuestObjective>(std::move(trained), std::move(statistics),
-                                          std::move(start), std::move(aside), from.aside.size(),
-                                          std::move(tied));
+/// The answer of `whom`, for whom one more actor asks: an answer that comes too late finds its
+/// mailbox gone.
+template <class Answer, class Actor, class Asked>
+std::shared_ptr<Promised<Answer>> ask_actor(caf::actor_system& system, const Actor& whom, Asked ask,
+                                            Answer otherwise) {
+  auto promise = std::make_shared<Promised<Answer>>();
+  system.spawn(
+      [=](caf::event_based_actor* self, const Actor& to) {
+        self->request(to, caf::infinite, ask)
+            .then([promise](Answer& answer) { promise->keep(std::move(answer)); },
+                  [promise, otherwise](const caf::error&) { promise->keep(otherwise); });
+      },
+      whom);
+  return promise;
 }
 
 }  // namespace
@@ -123,7 +89,7 @@ void GuestVisit::run() {
   Question question;
   if (!script_.first(question)) return;
   if (question.record.kind != GuestKind::join)
-    return script_.refuse("the first question is a join");
+    return void(script_.refuse("the first question is a join"));
   if (!join(question)) return;
   while (script_.next(question))
     if (!handle(question)) return;
@@ -138,7 +104,7 @@ bool GuestVisit::handle(Question& question) {
   }
   if (founds_ && kind == GuestKind::step) return found(question);
   if (founds_)
-    return script_.refuse("the run has not begun, accepted: a step with the starting point"), false;
+    return script_.refuse("the run has not begun, accepted: a step with the starting point");
   switch (kind) {
     case GuestKind::step: return step(question);
     case GuestKind::keep: return keep(question);
@@ -148,7 +114,7 @@ bool GuestVisit::handle(Question& question) {
     case GuestKind::checkpoint: return checkpoint();
     case GuestKind::share: return share(question);
     case GuestKind::report: return report(question);
-    default: return script_.refuse("a script joins once"), false;
+    default: return script_.refuse("a script joins once");
   }
 }
 
@@ -176,6 +142,11 @@ GuestRecord GuestVisit::record(GuestKind kind) const {
 
 /// REQUIRES: it has one.
 GuestHall::Place& GuestVisit::place() { return hall_.places_[static_cast<size_t>(place_)]; }
+
+GuestHall::Run GuestVisit::run_here() const {
+  const Lock lock(hall_.mutex_);
+  return hall_.run_;
+}
 
 bool GuestVisit::over() const {
   const Lock lock(hall_.mutex_);
@@ -219,15 +190,15 @@ bool GuestVisit::await(const There& there) {
 
 bool GuestVisit::join(const Question& question) {
   auto layout = read_guest_layout(question.text);
-  if (!layout) return script_.refuse(layout.error().message), false;
+  if (!layout) return script_.refuse(layout.error().message);
   if (!claim(*layout, question.record)) return false;
   layout_ = std::move(*layout);
   if (const Status room = founds_ ? has_room(layout_) : Done{}; !room)
-    return script_.refuse(room.error().message), false;
+    return script_.refuse(room.error().message);
   using Pages = SharedMemory::Pages;
   memory_ = SharedMemory::make(layout_.bytes(), SharedMemory::Writers::all,
                                founds_ ? Pages::as_written : Pages::now);
-  if (memory_ == nullptr) return script_.refuse("there is no memory for the front"), false;
+  if (memory_ == nullptr) return script_.refuse("there is no memory for the front");
   if (!founds_) make_seat();
   if (!founds_ && !sit_down()) return false;
   GuestRecord welcome = record(GuestKind::welcome);
@@ -258,83 +229,19 @@ bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
   std::string refusal;
   const bool here = await([&] {
     Lock lock(hall_.mutex_);
-    refusal = misfit(layout);
-    if (refusal.empty() && hall_.stage_ != GuestHall::Stage::filling)
-      refusal = seat_for(layout, join);
-    if (!refusal.empty() || place_ >= 0) return true;
-    hall_.changed_.wait_for(lock, kPoll);
-    return false;
+    refusal = hall_.misfit(layout);
+    if (!refusal.empty()) return true;
+    if (hall_.stage_ == GuestHall::Stage::filling)
+      return hall_.changed_.wait_for(lock, kPoll), false;
+    const auto taken = hall_.take_place(layout, join, script_.process());
+    if (!taken) return refusal = taken.error().message, true;
+    place_ = taken->place;
+    founds_ = taken->founds;
+    counts_ = true;
+    return true;
   });
   if (!refusal.empty()) script_.refuse(refusal);
   return here && refusal.empty();
-}
-
-/// Why this run can never have it; empty: it can.
-std::string GuestVisit::misfit(const GuestLayout& layout) const {
-  const bool is_over = hall_.stage_ == GuestHall::Stage::over;
-  if (is_over && hall_.mean_ == nullptr) return "the run is over";
-  if (!layout.run.empty() && layout.run != hall_.options_.run)
-    return fmt::format("this node is of run \"{}\", not of \"{}\"", hall_.options_.run, layout.run);
-  if (!hall_.layout_) return {};
-  if (!(layout.outer == hall_.layout_->outer))
-    return fmt::format("{}; this run has {}", shown(layout.outer), shown(hall_.layout_->outer));
-  std::string other = difference(hall_.layout_->trained, layout.trained);
-  if (other.empty()) other = difference(hall_.layout_->aside, layout.aside);
-  if (other.empty()) other = difference(hall_.layout_->aside64, layout.aside64);
-  if (other.empty()) return {};
-  return fmt::format("a layout of {}; this run trains {}: {}", counted(layout),
-                     counted(*hall_.layout_), other);
-}
-
-/// Why a run cannot be of so many gradients, 0: of as many as it is; empty: it can. The first
-/// script may say where nobody else has.
-std::string GuestVisit::other_work(uint64_t gradients) const {
-  const uint64_t known = hall_.options_.gradients > 0 ? hall_.options_.gradients : hall_.gradients_;
-  if (gradients == 0 || gradients == known) return {};
-  const bool says = hall_.stage_ == GuestHall::Stage::empty && known == 0;
-  const auto ranks = static_cast<uint64_t>(std::max(hall_.options_.ranks, hall_.options_.places));
-  if (says && gradients >= ranks && gradients <= kMostWork) return {};
-  const std::string accepted =
-      says        ? fmt::format("from {}, one for each rank, to {}", ranks, kMostWork)
-      : known > 0 ? fmt::format("{} or none, as this run has it", known)
-                  : std::string("none, as the first script of this run gave none");
-  return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
-}
-
-/// Takes a place. Why there is none; empty: it has one.
-std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& join) {
-  using Stage = GuestHall::Stage;
-  if (std::string other = other_work(join.number); !other.empty()) return other;
-  const int places = hall_.options_.places;
-  const bool by_seat = (join.flags & kGuestSeat) != 0;
-  int free = -1, first = by_seat ? 0 : hall_.options_.first_rank;
-  if (const int known = hall_.table_->server(0).rank; known >= 0 && !by_seat) first = known;
-  for (int k = 0; k < places && free < 0; ++k) {
-    const bool fits = join.rank == kAnyGuestRank || join.rank == static_cast<uint32_t>(first + k);
-    if (fits && !hall_.places_[static_cast<size_t>(k)].taken) free = k;
-  }
-  if (free < 0 && join.rank == kAnyGuestRank)
-    return fmt::format("no seat is free: all {} are taken", places);
-  if (free < 0)
-    return fmt::format("{} {} is not free, accepted: one of {} to {} that no script has",
-                       by_seat ? "seat" : "rank", join.rank, first, first + places - 1);
-  place_ = free;
-  founds_ = hall_.stage_ == Stage::empty;
-  if (founds_) {
-    hall_.stage_ = Stage::filling;
-    hall_.layout_ = layout;
-    hall_.gradients_ = join.number;
-  }
-  place().taken = true;
-  place().awaited = false;
-  place().status.process = script_.process();
-  place().status.group = script_.process() > 0 ? ::getpgid(script_.process()) : 0;
-  place().answered_at = GuestHall::Clock::now();
-  ++place().status.visits;
-  ++hall_.visits_;
-  ++hall_.unserved_;
-  counts_ = true;
-  return {};
 }
 
 /// The run is over, and its mean is what the script has come for.
@@ -345,7 +252,7 @@ bool GuestVisit::show_mean() {
     mean = hall_.mean_;
     number_ = place().status.steps;
   }
-  if (mean == nullptr) return script_.refuse("the run is over"), false;
+  if (mean == nullptr) return script_.refuse("the run is over");
   scale({}, 1, mean->vec(), seat_->front);
   scale({}, 1, mean->vec(), seat_->base);
   return true;
@@ -383,14 +290,14 @@ bool GuestVisit::found(const Question& question) {
            false;
   memory_->gather();
   make_seat();
-  if (!all_finite({}, seat_->front))
-    return script_.refuse("the starting point is not finite"), false;
+  if (!all_finite({}, seat_->front)) return script_.refuse("the starting point is not finite");
   asked_at_ = GuestHall::Clock::now();
   {
     const Lock lock(hall_.mutex_);
     Buffer start(seat_->front.size, DType::f32);
     scale({}, 1, seat_->front, start);
-    hall_.objective_ = objective_of(layout_, std::move(start), read_aside());
+    hall_.objective_ =
+        objective_of(layout_, std::move(start), read_aside(layout_, memory_->data()));
     hall_.stage_ = std::max(hall_.stage_, GuestHall::Stage::running);
     founds_ = false;
     hall_.changed_.notify_all();
@@ -404,7 +311,7 @@ bool GuestVisit::found(const Question& question) {
 /// Of the step that is about to be taken.
 void GuestVisit::remember_aside() {
   if (layout_.aside_elements() == 0) return;
-  const Buffer aside = read_aside();
+  const Buffer aside = read_aside(layout_, memory_->data());
   const Lock lock(hall_.mutex_);
   if (hall_.run_.system == nullptr) return;
   const int rank = hall_.table_->server(place_).rank;
@@ -421,34 +328,6 @@ void GuestVisit::remember_share(const GuestRecord& step) {
   share.samples = step.count;
 }
 
-Buffer GuestVisit::read_aside() const {
-  const size_t narrow = GuestLayout::elements(layout_.aside);
-  const size_t wide = GuestLayout::elements(layout_.aside64);
-  const auto* const bytes = static_cast<const char*>(memory_->data());
-  const auto* const floats = reinterpret_cast<const float*>(bytes) + layout_.trained_elements();
-  Buffer values(narrow + wide, aside_type(layout_));
-  if (wide == 0) {
-    if (narrow > 0) std::memcpy(values.vec().data, floats, values.vec().bytes());
-    return values;
-  }
-  std::copy_n(floats, narrow, values.vec().as<double>());
-  std::memcpy(values.vec().as<double>() + narrow, bytes + layout_.aside64_at(),
-              wide * sizeof(double));
-  return values;
-}
-
-void GuestVisit::write_aside(ConstVec values, void* memory) const {
-  const size_t narrow = GuestLayout::elements(layout_.aside);
-  auto* const bytes = static_cast<char*>(memory);
-  auto* const floats = reinterpret_cast<float*>(bytes) + layout_.trained_elements();
-  if (values.size == 0) return;
-  if (values.dtype == DType::f32) return void(std::memcpy(floats, values.data, values.bytes()));
-  for (size_t k = 0; k < narrow; ++k)
-    floats[k] = static_cast<float>(values.as<double>()[k]);
-  std::memcpy(bytes + layout_.aside64_at(), values.as<double>() + narrow,
-              (values.size - narrow) * sizeof(double));
-}
-
 /// The aside tensors of an earlier script of the rank. False: none has made a step.
 bool GuestVisit::show_aside() {
   Buffer aside(layout_.aside_elements(), aside_type(layout_));
@@ -460,7 +339,7 @@ bool GuestVisit::show_aside() {
     if (!hall_.objective_->has_statistics(shard)) return false;
     hall_.objective_->read_statistics(shard, aside);
   }
-  write_aside(aside, memory_->data());
+  write_aside(layout_, aside, memory_->data());
   return true;
 }
 
@@ -585,42 +464,28 @@ bool GuestVisit::kept() {
 /// All ranks of the node are written down, with what their scripts have kept.
 bool GuestVisit::checkpoint() {
   if (!begun() && !over()) return false;
-  GuestHall::Run run;
-  {
-    const Lock lock(hall_.mutex_);
-    run = hall_.run_;
-  }
+  const GuestHall::Run run = run_here();
+  const std::string is_over = fmt::format("{}: the run is over", kNoCheckpoint);
   std::optional<std::string> told;
-  if (over()) {
-    told = fmt::format("{}: the run is over", kNoCheckpoint);
-  } else if (!run.checkpointer) {
+  if (!over() && !run.checkpointer) {
     told = fmt::format("{}: this node has no run directory", kNoCheckpoint);
-  } else {  // as in mean(): of a helper
-    auto promise = std::make_shared<Promised<std::string>>();
-    run.system->spawn(
-        [promise](caf::event_based_actor* self, const CheckpointerActor& to) {
-          self->request(to, caf::infinite, SaveNow{})
-              .then([promise](const std::string& line) { promise->keep(line); },
-                    [promise](const caf::error&) {
-                      promise->keep(fmt::format("{}: the run is over", kNoCheckpoint));
-                    });
-        },
-        run.checkpointer);
+  } else if (!over()) {
+    const auto promise = ask_actor(*run.system, run.checkpointer, SaveNow{}, is_over);
     if (!await([&] { return (told = promise->wait(kPoll)) || over(); })) return false;
-    if (!told) told = fmt::format("{}: the run is over", kNoCheckpoint);
   }
   GuestRecord answer = record(GuestKind::saved);
-  if (told->starts_with(kNoCheckpoint)) answer.flags |= kGuestNotSaved;
-  return script_.answer(answer, *told);
+  const std::string line = told.value_or(is_over);
+  if (line.starts_with(kNoCheckpoint)) answer.flags |= kGuestNotSaved;
+  return script_.answer(answer, line);
 }
 
 /// How far the rank is in its data, and the run, and whether the script has moved its parameters
 /// since. The script may say how many gradients its data make.
 bool GuestVisit::share(const Question& question) {
   GuestRecord answer = record(GuestKind::share);
-  if (question.record.number > kMostWork)
+  if (question.record.number > GuestHall::kMostWork)
     return script_.refuse(fmt::format("data of {} gradients, accepted: at most {}",
-                                      question.record.number, kMostWork)),
+                                      question.record.number, GuestHall::kMostWork)),
            false;
   {
     const Lock lock(hall_.mutex_);
@@ -642,7 +507,7 @@ bool GuestVisit::share(const Question& question) {
 /// The latest of each name stands in the node's status; what an earlier script said is past then.
 bool GuestVisit::report(const Question& question) {
   const auto told = read_guest_report(question.text);
-  if (!told) return script_.refuse(told.error().message), false;
+  if (!told) return script_.refuse(told.error().message);
   size_t names = told->size();
   {
     const Lock lock(hall_.mutex_);
@@ -665,17 +530,17 @@ bool GuestVisit::report(const Question& question) {
 /// Without `aside` no rank has any of its own: the mean has that of the start.
 bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   auto memory = SharedMemory::make(layout_.bytes());
-  if (memory == nullptr) return script_.refuse("there is no memory for a mean"), false;
+  if (memory == nullptr) return script_.refuse("there is no memory for a mean");
   GV_CHECK(mean.size == layout_.trained_elements());
   std::memcpy(memory->data(), mean.data, mean.bytes());
-  const Buffer own = read_aside();
+  const Buffer own = read_aside(layout_, memory_->data());
   Buffer values(own.size(), own.dtype());
   if (aside.size > 0)
     scale({}, 1, aside, values);
   else
     hall_.await_objective({})->read_statistics(kOfAll, values);
   GuestObjective::put_masks(own, ranks, values);
-  write_aside(values, memory->data());
+  write_aside(layout_, values, memory->data());
   GuestRecord answer = record(GuestKind::mean);
   answer.ranks = static_cast<uint32_t>(ranks);
   answer.count = memory->bytes();
@@ -684,23 +549,9 @@ bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
 
 bool GuestVisit::mean() {
   if (!begun() && !over()) return false;
-  GuestHall::Run run;
-  {
-    const Lock lock(hall_.mutex_);
-    run = hall_.run_;
-  }
+  const GuestHall::Run run = run_here();
   MeanSettled settled;
-  const auto ask = [&] {  // of a helper, whose mailbox an answer that comes too late finds gone
-    auto promise = std::make_shared<Promised<MeanSettled>>();
-    run.system->spawn(
-        [promise](caf::event_based_actor* self, const ClusterActor& cluster) {
-          self->request(cluster, caf::infinite, WantMean{})
-              .then([promise](MeanSettled& s) { promise->keep(std::move(s)); },
-                    [promise](const caf::error&) { promise->keep({}); });
-        },
-        run.cluster);
-    return promise;
-  };
+  const auto ask = [&] { return ask_actor(*run.system, run.cluster, WantMean{}, MeanSettled{}); };
   auto promise = over() ? nullptr : ask();
   const bool here = await([&] {
     if (over()) return true;
@@ -714,13 +565,11 @@ bool GuestVisit::mean() {
     return false;
   });
   if (!here) return false;
-  if (settled.mean != nullptr) {
-    const std::vector<Buffer>& vectors = settled.mean->vectors;
-    const bool has_aside = vectors.size() > 1 && settled.mean->ranks_in[1] > 0;
-    const ConstVec aside = has_aside ? vectors[1].vec() : ConstVec();
-    return send_mean(vectors[0].vec(), aside, settled.mean->ranks);
-  }
-  return finish();
+  if (settled.mean == nullptr) return finish();
+  const std::vector<Buffer>& vectors = settled.mean->vectors;
+  const bool has_aside = vectors.size() > 1 && settled.mean->ranks_in[1] > 0;
+  return send_mean(vectors[0].vec(), has_aside ? vectors[1].vec() : ConstVec(),
+                   settled.mean->ranks);
 }
 
 /// The rank has done its share: the mean at the end.
@@ -742,7 +591,7 @@ bool GuestVisit::finish() {
     aside = hall_.mean_aside_;
     ranks = hall_.ranks_in_mean_;
   }
-  if (mean == nullptr) return script_.refuse("the run has ended without a mean"), false;
+  if (mean == nullptr) return script_.refuse("the run has ended without a mean");
   const bool sent = send_mean(mean->vec(), aside ? aside->vec() : ConstVec(), ranks);
   served();
   return sent;

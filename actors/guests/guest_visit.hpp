@@ -23,9 +23,6 @@ class GuestVisit {
   // False: the visit is over.
   bool join(const Question&);
   bool claim(const GuestLayout&, const GuestRecord& join);
-  std::string misfit(const GuestLayout&) const GV_REQUIRES(hall_.mutex_);
-  std::string other_work(uint64_t gradients) const GV_REQUIRES(hall_.mutex_);
-  std::string seat_for(const GuestLayout&, const GuestRecord& join) GV_REQUIRES(hall_.mutex_);
   Status has_room(const GuestLayout&) const;
   void make_seat();
   bool sit_down();
@@ -54,11 +51,9 @@ class GuestVisit {
   GuestRecord wait_record() const;
   void remember_aside();
   void remember_share(const GuestRecord& step);
-  // The aside tensors in the type of the objective's statistics, as the script has them now.
-  Buffer read_aside() const;
-  void write_aside(ConstVec values, void* memory) const;
   bool give_front(uint16_t flags);
   GuestHall::Place& place() GV_REQUIRES(hall_.mutex_);
+  GuestHall::Run run_here() const;
   bool over() const;
   GuestRecord record(GuestKind) const;
 

@@ -90,7 +90,7 @@ bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
 bool GuestConnection::first(GuestQuestion& question) {
   pollfd ready{socket_.fd(), POLLIN, 0};
   if (::poll(&ready, 1, kPatience_ms) == 0)
-    return refuse(fmt::format("no join in {} s", kPatience_ms / 1000)), false;
+    return refuse(fmt::format("no join in {} s", kPatience_ms / 1000));
   return next(question);
 }
 
@@ -99,7 +99,7 @@ bool GuestConnection::next(GuestQuestion& question) {
   GuestRecordBytes bytes;
   if (!receive(bytes.data(), bytes.size(), &question.descriptor)) return false;
   const auto record = decode_guest(bytes);
-  if (!record) return refuse(record.error().message), false;
+  if (!record) return refuse(record.error().message);
   if (!asks(record->kind))
     return refuse(fmt::format("record refused: kind {}, accepted: a question",
                               static_cast<int>(record->kind))),
@@ -126,11 +126,12 @@ bool GuestConnection::answer(GuestRecord record, std::string_view text, int fd) 
   return sent == static_cast<ssize_t>(bytes.size() + text.size());
 }
 
-void GuestConnection::refuse(const std::string& why) {
+bool GuestConnection::refuse(const std::string& why) {
   GuestRecord record;
   record.kind = GuestKind::refused;
   answer(record, std::string_view(why).substr(0, kGuestTextBytes));
   hang_up();
+  return false;
 }
 
 bool GuestConnection::gone() const {

@@ -40,8 +40,8 @@ class GuestConnection {
   bool first(GuestQuestion&);
   /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
   bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
-  /// Sends the script the reason, in one line, and serves it no more.
-  void refuse(const std::string& why);
+  /// Sends the script the reason, in one line, and serves it no more. Returns false.
+  bool refuse(const std::string& why);
   /// Whether the script is known to have gone.
   bool gone() const;
   void hang_up();
