@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "actors/cluster/find_sources.hpp"
 #include "actors/cluster/needed_links.hpp"
@@ -26,10 +25,6 @@ std::vector<uint32_t> members_of(const std::vector<MemberTable::Place>& places) 
   for (const MemberTable::Place& place : places)
     members.push_back(place.member);
   return members;
-}
-
-bool serves(const Member& m, int rank) {
-  return static_cast<uint32_t>(rank) - m.first_rank < m.ranks;
 }
 
 }  // namespace
@@ -54,6 +49,12 @@ void Cluster::handle(
   consider();
 }
 
+template <class... Given>
+void Cluster::tell(auto event, const Given&... given) {
+  handle(
+      [&](Membership& m, double now, MembershipEffects& out) { (m.*event)(now, given..., out); });
+}
+
 void Cluster::carry_out(MembershipEffects& effects) {
   for (const auto& [to, packet] : effects.sends)
     parts_.links->send(to, packet);
@@ -72,7 +73,8 @@ void Cluster::carry_out(MembershipEffects& effects) {
   if (effects.changed) rosters_.want(now, nodes);
   if (effects.reborn || effects.ranks_moved) rosters_.want_at_once(now);
   if (membership_->table().digest() != told_digest_) {
-    look_for_lost();
+    for (const Alarm& over : missed_.look(membership_->table(), now))
+      raise(over);
     views_.want(now, nodes);
   }
   publish_what_is_due();
@@ -106,7 +108,7 @@ void Cluster::on_tick() {
   if (!membership_) return;
   publish_what_is_due();
   if (fetch_until_s_ < kNever) fetch_from_somebody();
-  handle([](Membership& m, double now, MembershipEffects& out) { m.timer(now, out); });
+  tell(&Membership::timer);
 }
 
 void Cluster::publish_what_is_due() {
@@ -160,8 +162,7 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
         fmt::format("the ranks here exchange with ranks of {} nodes, but only {} of these are "
                     "linked: use another graph",
                     others.size(), kNeighboursAtMost));
-  handle(
-      [&](Membership& m, double now, MembershipEffects& out) { m.talks_with(now, others, out); });
+  tell(&Membership::talks_with, others);
 }
 
 // --- the way through the run
@@ -177,8 +178,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   if (effects.begin) {
     begin();
     rosters_.want_at_once(deps_.clock.now());
-    handle(
-        [](Membership& m, double now, MembershipEffects& out) { m.become(now, true, false, out); });
+    tell(&Membership::become, true, false);
   }
   if (effects.weigh) {
     send(parts_.transfers, MeasureLeaving{});
@@ -186,7 +186,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   }
   if (effects.drain) {
     // The node that wished it may die before all have heard, so each node that stops says it too.
-    if (stops_) handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
+    if (stops_) tell(&Membership::stop);
     for (const Member& m : membership_->graph())
       expected_.push_back(m.node);
     send(parts_.node, Finish{});
@@ -199,7 +199,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   }
   if (effects.leave) {
     if (lifecycle_.leaving()) count_lost_weight();
-    handle([](Membership& m, double now, MembershipEffects& out) { m.leave(now, out); });
+    tell(&Membership::leave);
   }
   if (effects.conclude) conclude();
   if (!effects.failure.empty()) {
@@ -245,7 +245,7 @@ void Cluster::fetch_from_somebody() {
 
 void Cluster::need_links(const std::vector<std::string>& nodes) {
   for (const std::string& node : nodes)
-    handle([&](Membership& m, double now, MembershipEffects& out) { m.need_link(now, node, out); });
+    tell(&Membership::need_link, node);
 }
 
 bool Cluster::somebody_else() const {
@@ -261,16 +261,14 @@ void Cluster::conclude() {
     promise.deliver(MeanSettled{});
   ending_.stopped = ending_.drained && !somebody_else();
   ending_.departures = departures_.kept();
-  ending_.lost.assign(lost_.begin(), lost_.end());
-  ending_.left.assign(left_.begin(), left_.end());
+  ending_.lost = missed_.all_lost();
+  ending_.left = missed_.all_left();
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 
 // --- means
 
-void Cluster::want_mean() {
-  handle([](Membership& m, double now, MembershipEffects& out) { m.want_mean(now, out); });
-}
+void Cluster::want_mean() { tell(&Membership::want_mean); }
 
 /// In the mean of a snapshot.
 bool Cluster::takes_part() const {
@@ -286,9 +284,7 @@ void Cluster::begin_wanted_mean() {
 void Cluster::begin_mean(BeginMean begin) {
   for (const std::string& node : std::exchange(cut_, {})) {
     if (membership_->linked(node))
-      handle([&](Membership& m, double now, MembershipEffects& out) {
-        m.unreachable(now, node, false, out);
-      });
+      tell(&Membership::unreachable, node, false);
     else
       cut_.insert(node);
   }
@@ -300,8 +296,7 @@ void Cluster::begin_mean(BeginMean begin) {
 void Cluster::on_settled(MeanSettled& settled) {
   if (settled.serial == 0) {
     // A node that leaves and reports that it has a mean has received the reports of all others.
-    if (!settled.missing.empty())
-      handle([](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, {}, out); });
+    if (!settled.missing.empty()) tell(&Membership::tell_mean, MeanTold{});
     ending_.mean = settled.mean;
     ending_.missing = std::move(settled.missing);
     ending_.nodes = settled.mean ? settled.mean->nodes : 0;
@@ -325,44 +320,8 @@ void Cluster::ended(const std::string& node) {
   const bool is_over = lifecycle_.phase() > RunLifecycle::Phase::weighing;
   if (state == MemberState::dead && is_over)  // the nodes go one after the other
     return say(fmt::format("{} does not answer any more", node));
-  if (state == MemberState::dead) lost(node);
-  if (state == MemberState::left && !is_over) left_.insert(node);
-}
-
-void Cluster::lost(const std::string& node) {
-  lost_.insert(node);
-  Alarm alarm;
-  alarm.what = Alarm::What::lost_node;
-  alarm.at_s = deps_.clock.now();
-  alarm.node = node;
-  alarm.is =
-      fmt::format("does not answer any more, {} nodes are left", membership_->table().live_count());
-  alarm.reason = "its process has died or is stopped, or the network is cut";
-  alarm.advice = "the others continue; start it again with the same command";
-  raise(alarm);
-}
-
-// The news that a node left may arrive after reports that it is dead.
-void Cluster::look_for_lost() {
-  const MemberTable& table = membership_->table();
-  const auto state_of = [&](const std::string& node) { return table.at(*table.find(node)).state; };
-  std::erase_if(left_, [&](const std::string& node) { return table.live(*table.find(node)); });
-  for (auto node = lost_.begin(); node != lost_.end();) {
-    const MemberState state = state_of(*node);
-    if (state == MemberState::dead) {
-      ++node;
-      continue;
-    }
-    Alarm alarm;
-    alarm.what = Alarm::What::lost_node;
-    alarm.over = true;
-    alarm.at_s = deps_.clock.now();
-    alarm.node = *node;
-    alarm.is = state == MemberState::left ? "has left" : "answers again";
-    if (state == MemberState::left) left_.insert(*node);
-    raise(alarm);
-    node = lost_.erase(node);
-  }
+  if (state == MemberState::dead) raise(missed_.died(node, deps_.clock.now(), table.live_count()));
+  if (state == MemberState::left && !is_over) missed_.left(node);
 }
 
 void Cluster::departed(const std::string& node) {
@@ -388,9 +347,7 @@ Result<std::string> Cluster::reconfigure(const std::string& topology) {
   const auto graph = make_topology(topology, ranks, deps_.settings->rate);
   if (!graph) return graph.error();
   if (const Status fits = check_links(*deps_.settings, *graph, members); !fits) return fits.error();
-  handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.reconfigure(now, topology, out);
-  });
+  tell(&Membership::reconfigure, topology);
   return "asked for " + graph->name() + ", which starts when the nodes have received it";
 }
 
@@ -401,34 +358,15 @@ void Cluster::on_heard(Heard& heard) {
     const auto known = membership_->table().find(m.node);
     if (known && membership_->table().live(*known)) lifecycle_.gone(m.node);
   }
-  handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.packet(now, heard.node, heard.packet, out);
-  });
+  tell(&Membership::packet, heard.node, heard.packet);
   if (!heard.packet.rates.empty()) rates_have_come();
   if (!heard.packet.work.empty()) tell_work();
 }
 
-/// Tells the node what all others have done. Of a member that has told nothing yet it says so.
+/// Tells the node what all others have done.
 void Cluster::tell_work() {
   if (!membership_ || !may_pool(*deps_.settings)) return;
-  const MemberTable& table = membership_->table();
-  const auto& told = membership_->work();
-  auto others = std::make_shared<std::vector<MemberWork>>();
-  for (uint32_t member = 1; member < table.size(); ++member) {
-    const Member& m = table.at(member);
-    const auto fact = told.find(id_of(m.key));
-    const bool has_told = fact != told.end();
-    if (!has_told && is_over(m)) continue;
-    MemberWork work{.id = id_of(m.key), .node = m.node};
-    work.ranks = m.first_rank == kAnyRank || !m.ready ? 0 : static_cast<int>(m.ranks);
-    work.is_live = m.state == MemberState::alive;
-    if (has_told) {
-      work.number = fact->second.number;
-      work.taken = fact->second.taken;
-      work.per_second = fact->second.per_second;
-    }
-    others->push_back(std::move(work));
-  }
+  auto others = std::make_shared<std::vector<MemberWork>>(work_of_others(*membership_));
   if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
 }
 
@@ -452,11 +390,10 @@ void Cluster::suspect(int rank) {
   const MemberTable& table = membership_->table();
   for (const uint32_t member : table.by_name()) {
     const Member& m = table.at(member);
-    if (member == 0 || is_over(m) || !serves(m, rank)) continue;
+    if (member == 0 || is_over(m)) continue;
+    if (static_cast<uint32_t>(rank) - m.first_rank >= m.ranks) continue;
     ++suspects_;
-    return handle([node = m.node](Membership& membership, double now, MembershipEffects& out) {
-      membership.suspect(now, node, out);
-    });
+    return tell(&Membership::suspect, std::string(m.node));  // the record may move meanwhile
   }
 }
 
@@ -495,15 +432,13 @@ void Cluster::on_start(ClusterStart& start) {
   deps_.self.key = parts_.links->key();
   membership_.emplace(deps_.self, deps_.membership);
   lifecycle_.start(deps_.clock.now());
-  handle([](Membership& m, double now, MembershipEffects& out) { m.start(now, out); });
+  tell(&Membership::start);
 }
 
 void Cluster::on_link(LinkUp& up) {
   if (!membership_) return again(std::move(up));
   lifecycle_.met();
-  handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.link_up(now, up.peer.node, up.peer.address, out);
-  });
+  tell(&Membership::link_up, up.peer.node, up.peer.address);
 }
 
 void Cluster::on_link(LinkDown& down) {
@@ -518,14 +453,13 @@ void Cluster::on_link(DialFailed& failed) {
   if (!membership_) return again(std::move(failed));
   lifecycle_.dial_failed(failed.address, failed.reason, is_settled(failed.reason));
   // It stood still until the others let another of its name in: no one of them links with it now.
-  if (failed.reason == kNameTaken && alone() && lifecycle_.phase() > RunLifecycle::Phase::joining)
+  if (failed.reason == kNameTaken && membership_->alone() &&
+      lifecycle_.phase() > RunLifecycle::Phase::joining)
     return name_taken();
   handle([&](Membership& m, double now, MembershipEffects& out) {
     if (failed.refused) m.refused(now, failed.address, out);
   });
 }
-
-bool Cluster::alone() const { return membership_->alone(); }
 
 void Cluster::name_taken() {
   ending_.failure =
@@ -535,20 +469,13 @@ void Cluster::name_taken() {
 
 void Cluster::on_ranks(ShareDone) {
   lifecycle_.share_done();
-  handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
-}
-
-void Cluster::on_ranks(const OwnWork& own) {
-  if (!membership_) return;
-  handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.work(now, own.taken, own.per_second, out);
-  });
+  tell(&Membership::become, true, true);
 }
 
 void Cluster::on_ranks(RunEnded& ended) {
   ended_ = std::move(ended);
   lifecycle_.drained(ended_.failed);
-  handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
+  tell(&Membership::become, true, true);
 }
 
 void Cluster::on_ranks(RankLost gone) {
@@ -577,16 +504,9 @@ void Cluster::on_transfers(StateCame& came) {
   consider();
 }
 
-void Cluster::on_transfers(HasMean has) {
-  handle(
-      [&](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, has.mean, out); });
-}
-
 void Cluster::on_transfers(const CannotReach& other) {
   cut_.insert(other.node);
-  handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.unreachable(now, other.node, true, out);
-  });
+  tell(&Membership::unreachable, other.node, true);
 }
 
 void Cluster::on_transfers(const LeavingMeasured& measured) {
@@ -595,11 +515,6 @@ void Cluster::on_transfers(const LeavingMeasured& measured) {
             measured.mean_changed_by});
   lifecycle_.weighed();
   consider();
-}
-
-void Cluster::on_stop(Stop stop) {
-  if (!membership_) return again(stop);
-  handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
 }
 
 caf::result<MeanSettled> Cluster::on_wanted(WantMean) {
@@ -619,18 +534,17 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](LinkUp& up) { on_link(up); },
       [this](LinkDown& down) { on_link(down); },
       [this](DialFailed& failed) { on_link(failed); },
-      [this](const Contested& name) {
-        handle([&](Membership& m, double now, MembershipEffects& out) {
-          m.suspect(now, name.node, out);
-        });
-      },
+      [this](const Contested& name) { tell(&Membership::suspect, name.node); },
       [this](Heard& heard) { on_heard(heard); },
       [this](ShareDone done) { on_ranks(done); },
-      [this](const OwnWork& own) { on_ranks(own); },
+      [this](const OwnWork& own) {
+        handle([&](Membership& m, double now, MembershipEffects& out) {
+          m.work(now, own.taken, own.per_second, out);
+        });
+      },
       [this](RunEnded& ended) { on_ranks(ended); },
       [this](const EdgeRatesPtr& rates) {
-        handle(
-            [&](Membership& m, double now, MembershipEffects& out) { m.rates(now, *rates, out); });
+        tell(&Membership::rates, *rates);
         rates_have_come();
       },
       [this](const EpochInfo& info) { send(parts_.console, info); },
@@ -639,14 +553,14 @@ Cluster::behavior_type Cluster::make_behavior() {
         lifecycle_.stop();
         if (membership_) consider();
       },
-      [this](Stop stop) { on_stop(stop); },
+      [this](Stop stop) { membership_ ? tell(&Membership::stop) : again(stop); },
       [this](Leave leave) {
         ending_.drained = ending_.drained || leave.drained;
         lifecycle_.leave();
         if (membership_) consider();
       },
       [this](StateCame& came) { on_transfers(came); },
-      [this](HasMean has) { on_transfers(has); },
+      [this](HasMean has) { tell(&Membership::tell_mean, has.mean); },
       [this](const CannotReach& other) { on_transfers(other); },
       [this](const NeedLinks& need) { need_links(need.nodes); },
       [this](MeanSettled& settled) { on_settled(settled); },
@@ -662,9 +576,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](RankLost gone) { on_ranks(gone); },
       [this](RankReturns back) { return neighbour_of(back.rank); },
       [this](RankReady ready) {
-        handle([&](Membership& m, double now, MembershipEffects& out) {
-          m.rank_returned(now, static_cast<uint32_t>(ready.rank), out);
-        });
+        tell(&Membership::rank_returned, static_cast<uint32_t>(ready.rank));
       },
       [this](WantStatus) { return status(); },
       [this](WantMean wanted) { return on_wanted(wanted); },

@@ -18,6 +18,7 @@
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/cluster/departures.hpp"
 #include "actors/cluster/mean_orders.hpp"
+#include "actors/cluster/missed_nodes.hpp"
 #include "actors/cluster/pace.hpp"
 #include "actors/cluster/run_lifecycle.hpp"
 #include "actors/settings/alarm.hpp"
@@ -67,6 +68,9 @@ class Cluster final : public ClusterActor::base {
   void again(Mail mail);
   /// Tells the membership, carries out what it wants, and considers what follows.
   void handle(const std::function<void(Membership&, double now, MembershipEffects&)>& event);
+  /// The same, of one event of Membership's and what it takes.
+  template <class... Given>
+  void tell(auto event, const Given&... given);
   void carry_out(MembershipEffects&);
   void consider();
   void carry_out(const LifecycleEffects&);
@@ -88,19 +92,15 @@ class Cluster final : public ClusterActor::base {
   void on_link(DialFailed&);
   void on_heard(Heard&);
   void on_ranks(ShareDone);
-  void on_ranks(const OwnWork&);
   void tell_work();
   void on_ranks(RunEnded&);
   void on_ranks(RankLost);
   int neighbour_of(int rank) const;
-  bool alone() const;          // no link stands
   bool somebody_else() const;  // lives; REQUIRES: it has begun
   void name_taken();
   void on_transfers(StateCame&);
-  void on_transfers(HasMean);
   void on_transfers(const CannotReach&);
   void on_transfers(const LeavingMeasured&);
-  void on_stop(Stop);
   caf::result<MeanSettled> on_wanted(WantMean);
   Result<std::string> reconfigure(const std::string& topology);
   void tell_rates();
@@ -113,8 +113,6 @@ class Cluster final : public ClusterActor::base {
   void on_settled(MeanSettled&);
   NodeStatus status() const;
   void ended(const std::string& node);
-  void lost(const std::string& node);
-  void look_for_lost();
   void departed(const std::string& node);
   void record(Departure);
   void raise(const std::string& liar, const std::string& how);
@@ -128,7 +126,7 @@ class Cluster final : public ClusterActor::base {
   RankStatePtr fetched_;
   RunEnded ended_;
   std::vector<std::string> expected_;  // nodes in the graph when the end began
-  std::set<std::string> lost_, left_;  // nodes that have died, or have left, and not come back
+  MissedNodes missed_;
   ClusterEnding ending_;
   MeanOrders orders_;
   std::deque<caf::typed_response_promise<MeanSettled>> wanted_;  // consoles that wait for one

@@ -25,4 +25,26 @@ NodeStatus status_of(const Membership& membership) {
   return status;
 }
 
+std::vector<MemberWork> work_of_others(const Membership& membership) {
+  const MemberTable& table = membership.table();
+  const auto& told = membership.work();
+  std::vector<MemberWork> others;
+  for (uint32_t member = 1; member < table.size(); ++member) {
+    const Member& m = table.at(member);
+    const auto fact = told.find(id_of(m.key));
+    const bool has_told = fact != told.end();
+    if (!has_told && is_over(m)) continue;
+    MemberWork work{.id = id_of(m.key), .node = m.node};
+    work.ranks = m.first_rank == kAnyRank || !m.ready ? 0 : static_cast<int>(m.ranks);
+    work.is_live = m.state == MemberState::alive;
+    if (has_told) {
+      work.number = fact->second.number;
+      work.taken = fact->second.taken;
+      work.per_second = fact->second.per_second;
+    }
+    others.push_back(std::move(work));
+  }
+  return others;
+}
+
 }  // namespace grapevine

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/mail/mail_node.hpp"
+#include "actors/settings/member_work.hpp"
 #include "actors/transport/link_transport.hpp"
 
 namespace grapevine {
@@ -41,5 +42,8 @@ struct NodeStatus {
 
 /// The part of the status that the membership knows; the rest is empty.
 NodeStatus status_of(const Membership&);
+
+/// What all other members have done. A member that has told nothing yet is in it with number 0.
+std::vector<MemberWork> work_of_others(const Membership&);
 
 }  // namespace grapevine
