@@ -114,6 +114,12 @@ std::vector<int> tasks_by_host(const std::string& text) {
   return tasks;
 }
 
+// Where the first process of a job of Slurm listens; the others have the ports after it.
+int first_port_of_job(const Environment& get) {
+  const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
+  return kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
+}
+
 Status from_slurm(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
   const bool counts_step = get("SLURM_STEP_NUM_TASKS").has_value();  // the job may have more
   const auto place =
@@ -124,8 +130,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
       get("SLURM_STEP_NODELIST").value_or(get("SLURM_JOB_NODELIST").value_or(""));
   const auto hosts = expand_host_list(list);
   if (!hosts) return hosts.error();
-  const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
-  const int first_port = kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
+  const int first_port = first_port_of_job(get);
   const std::string own = hosts->size() == 1 ? hosts->front() : host;
   peers.listen = fmt::format("{}:{}", own, first_port + place->process);
   // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
@@ -166,19 +171,34 @@ pid_t starter_without(const std::string& variable) {
   return process;
 }
 
+// mpirun in a job of Slurm of several hosts, of which the first has the first process.
+Status from_mpi_in_job(const Environment& get, const Place& place, const std::string& host,
+                       int ranks, PeerOptions& peers) {
+  const auto hosts = expand_host_list(*get("SLURM_JOB_NODELIST"));
+  if (!hosts) return hosts.error();
+  const int first_port = first_port_of_job(get);
+  peers.listen = with_port(host, first_port + place.process);
+  if (place.process > 0) peers.join = with_port(hosts->front(), first_port);
+  take_place(place, "mpi-" + get("SLURM_JOB_ID").value_or("0"), ranks, peers);
+  return Done{};
+}
+
 // As Open MPI and those with its PMI (MPICH, Intel) tell their processes: their number, and no
 // address. On one host they meet at sockets by their names.
-Status from_mpi(const Environment& get, const char* process, const char* processes,
-                const char* here, const std::string& job, int ranks, PeerOptions& peers) {
+Status from_mpi(const Environment& get, const std::string& host, const char* process,
+                const char* processes, const char* here, const std::string& job, int ranks,
+                PeerOptions& peers) {
   const auto place = place_of(get, process, processes);
   if (!place) return place.error();
   if (place->processes == 1) return Done{};
   const auto together = whole(get(here).value_or(""));
-  if (together && *together != place->processes)
+  if (together && *together != place->processes) {
+    if (get("SLURM_JOB_NODELIST")) return from_mpi_in_job(get, *place, host, ranks, peers);
     return user_error(fmt::format(
-        "mpirun has started {} processes, {} of them on this host, accepted: all on one host, or "
-        "--join with the address of another (srun and torchrun tell it)",
+        "mpirun has started {} processes, {} of them on this host, accepted: all on one host or in "
+        "a job of Slurm, or --join with the address of another (srun and torchrun tell it)",
         place->processes, *together));
+  }
   const std::string starter = "mpi-" + job;
   peers.meets_here = true;
   if (place->process > 0) peers.join = numbered_name(starter, 0);
@@ -254,12 +274,12 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
     return from_torchrun(get, host, ranks, peers);
   if (get("OMPI_COMM_WORLD_SIZE"))
     return from_mpi(
-        get, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+        get, host, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
         get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
   // In a job of Slurm, MPICH's mpirun starts processes that have the variables of its own step, and
   // tells how many are on this host; srun tells the PMI's variables alone.
   if (get("PMI_SIZE") && get("PMI_RANK") && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
-    return from_mpi(get, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
+    return from_mpi(get, host, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
                     get("PMI_JOBID").value_or(std::to_string(starter_without("PMI_RANK"))), ranks,
                     peers);
   // A program that a batch script itself runs is no task of a step.

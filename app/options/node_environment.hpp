@@ -28,7 +28,8 @@ std::string numbered_name(const std::string& starter, int number);
 /// Slurm (SLURM_PROCID, SLURM_NTASKS or SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST), in a step:
 /// process p listens at a port of the job + p and joins the first processes of the first hosts.
 /// mpirun (OMPI_COMM_WORLD_*, or PMI_RANK and PMI_SIZE), on one host: all listen at unix sockets,
-/// with a run key too, and meet at process 0's, by its name, for which they wait.
+/// with a run key too, and meet at process 0's, by its name, for which they wait. On several hosts
+/// of a job of Slurm: as under Slurm, and process 0 is at the job's first host.
 /// Each takes the ranks of its number, and a name of it and of what started it, which is the same
 /// when it is started again: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p,
 /// slurm-JOB.STEP.p, mpi-JOB.p. One process of one is started as if alone.

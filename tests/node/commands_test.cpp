@@ -229,7 +229,47 @@ TEST_CASE(
   const Status refused = find_peers(environment(world), "h", 2, far);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message, Catch::Contains("2 of them on this host") &&
-                                          Catch::Contains("accepted: all on one host, or --join"));
+                                          Catch::Contains("accepted: all on one host or in a job "
+                                                          "of Slurm, or --join"));
+}
+
+TEST_CASE(
+    "what mpirun has started on several hosts of a job of Slurm joins process 0 on the first") {
+  // As Hydra 4.0.2 and Open MPI 4.1.4 tell them in a job of three hosts.
+  const std::map<std::string, std::string> job = {
+      {"SLURM_JOB_ID", "10042"}, {"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_PROCID", "1"},
+      {"SLURM_NTASKS", "6"},     {"SLURM_STEP_ID", "0"},           {"SLURM_STEP_NUM_TASKS", "3"}};
+  const auto mpich = [&](const char* rank, const char* here) {
+    auto told = job;
+    told.insert({{"PMI_RANK", rank}, {"PMI_SIZE", "6"}, {"MPI_LOCALNRANKS", here}});
+    told["SLURM_STEP_NODELIST"] = "n[1-3]";
+    return environment(told);
+  };
+  const auto open_mpi = [&](const char* rank, const char* here) {
+    auto told = job;
+    told.insert({{"OMPI_COMM_WORLD_RANK", rank},
+                 {"OMPI_COMM_WORLD_SIZE", "6"},
+                 {"OMPI_COMM_WORLD_LOCAL_SIZE", here},
+                 {"PMIX_NAMESPACE", "465108993"}});
+    told["SLURM_STEP_NODELIST"] = "n[2-3]";  // mpirun itself is on the first
+    return environment(told);
+  };
+  for (const bool by_mpich : {false, true}) {
+    const auto told = [&](const char* rank, const char* here) {
+      return by_mpich ? mpich(rank, here) : open_mpi(rank, here);
+    };
+    PeerOptions first, last;
+    REQUIRE(find_peers(told("0", "4"), "n1", 2, first));
+    REQUIRE(find_peers(told("5", "1"), "n3", 2, last));
+    CHECK(first.listen == "n1:29602");
+    CHECK(first.join.empty());
+    CHECK(first.name == "mpi-10042.0");
+    CHECK(last.listen == "n3:29607");
+    CHECK(last.join == "n1:29602");
+    CHECK(last.name == "mpi-10042.5");
+    CHECK(last.first_rank == 10);
+    CHECK(last.total_ranks == 12);
+  }
 }
 
 TEST_CASE("under Slurm each task has a port of its job and joins the first tasks of some hosts") {
