@@ -73,6 +73,7 @@ void Connector::link_up(double now, uint32_t member, const std::string& dialled,
     if (dialled.empty() || j.address != dialled) continue;
     found |= !j.member;
     j.member = member;
+    j.wait = kFirstWait_s;
   }
   if (member == 0) return;
   Link& l = link(member);
@@ -246,7 +247,7 @@ void Connector::run(double now, const MemberTable& table, Random& random,
   const bool any = !alone();
   for (Join& j : joins_) {
     if (j.address == table.self().address) j.member = 0;
-    if (j.member || j.dial_at > now) continue;
+    if (has_led(j, any) || j.dial_at > now) continue;
     j.dial_at = now + backed_off(j.wait, any ? kLongestJoinWait_s : kLongestWait_s, random);
     dials.push_back(j.address);
   }
@@ -258,8 +259,14 @@ void Connector::run(double now, const MemberTable& table, Random& random,
   for (const uint32_t member : wanted_)
     due_ = std::min(due_, links_[member].dial_at);
   for (const Join& j : joins_) {
-    if (!j.member) due_ = std::min(due_, j.dial_at);
+    if (!has_led(j, any)) due_ = std::min(due_, j.dial_at);
   }
+}
+
+/// To this node itself, or to another that is linked: alone it tries once more, and whoever is at
+/// the address now may be another.
+bool Connector::has_led(const Join& join, bool any_linked) {
+  return join.member && (*join.member == 0 || any_linked);
 }
 
 void Connector::redial_dead(const MemberTable& table, Random& random,

@@ -14,8 +14,8 @@
 // Of two nodes that need a link, the one with the lower name dials at once, the other half a second
 // later. Then each tries again after 50 ms, doubling to 5 s, with jitter. The addresses to join are
 // tried in the same way (finally every 30 s, if other nodes are linked) until each has led to a
-// node. Every 3 s one random dead member is dialled, so the halves of a partition find each other
-// again.
+// node, and again while no other node is linked. Every 3 s one random dead member is dialled, so
+// the halves of a partition find each other again.
 #pragma once
 #include <limits>
 #include <optional>
@@ -84,6 +84,7 @@ class Connector {
     double dial_at = 0, wait = 0;
   };
 
+  static bool has_led(const Join&, bool any_linked);
   Link& link(uint32_t member);
   void want(double at, uint32_t member);
   void choose(double now, const MemberTable&);

@@ -220,7 +220,7 @@ void ConnectionManager::report_end(Connection& c, const std::string& reason) {
     } else if (c.dialled) {
       // Whose name it is does not listen there any more.
       if (events_.dial_failed) events_.dial_failed(c.address, reason, c.is_other);
-    } else if (was != Stage::holding && !c.link->gone() && !is_spare(c)) {
+    } else if (was != Stage::holding && !c.link->gone() && !c.is_own && !is_spare(c)) {
       tell_turned_away(c.address, reason);
     }
   }
@@ -379,6 +379,7 @@ std::string ConnectionManager::disagreement(const Connection& c, const Hello& h)
 }
 
 void ConnectionManager::on_hello(Connection& c, const Hello& h) {
+  c.is_own = h.purpose == LinkPurpose::control && h.key == options_.self.key;
   if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
   if (h.purpose == LinkPurpose::console) make_room();
   c.is_other = is_contested(h);

@@ -65,6 +65,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
     kj::TimePoint heard_at = kj::origin<kj::TimePoint>();  // of a console: its last word
     bool challenged = false;  // another process of its name waits for its answer
     bool is_other = false;    // than the one whose its name is
+    bool is_own = false;      // dialled here: a name that is tried is this host's too
     kj::Promise<void> patience = nullptr;
   };
 

@@ -4,7 +4,10 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
+#include <vector>
 
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/tls.hpp"
@@ -13,6 +16,40 @@ namespace grapevine {
 namespace {
 
 constexpr unsigned kUnackedMs = 3000;
+
+// The addresses that a name resolves to, in turn from any one of them on. A name of a service has
+// those of all its hosts, and this node's own may be one of them: so that each of them is tried
+// sooner or later, no attempt begins like the one before.
+std::vector<std::string> addresses_of(kj::NetworkAddress& name) {
+  const std::string all = name.toString().cStr();
+  std::vector<std::string> each;
+  for (size_t at = 0; at <= all.size();) {
+    const size_t end = std::min(all.find(',', at), all.size());
+    each.push_back(all.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto first = static_cast<ptrdiff_t>(std::random_device()() % each.size());
+  std::rotate(each.begin(), each.begin() + first, each.end());
+  return each;
+}
+
+kj::Promise<kj::AuthenticatedStream> connect_to(kj::Own<kj::NetworkAddress> address) {
+  auto connecting = address->connectAuthenticated();
+  return connecting.attach(kj::mv(address));
+}
+
+// The first of them, from `k` on, that takes the connection.
+kj::Promise<kj::AuthenticatedStream> connect_to_any(kj::Network& network,
+                                                    std::vector<std::string> addresses, size_t k) {
+  auto connected =
+      network.parseAddress(addresses[k].c_str()).then([](kj::Own<kj::NetworkAddress> to) {
+        return connect_to(kj::mv(to));
+      });
+  if (k + 1 == addresses.size()) return connected;
+  return connected.catch_([&network, addresses = std::move(addresses), k](kj::Exception&&) mutable {
+    return connect_to_any(network, std::move(addresses), k + 1);
+  });
+}
 
 }  // namespace
 
@@ -38,9 +75,10 @@ kj::Promise<kj::AuthenticatedStream> connect_stream(Loop& loop, kj::TlsContext* 
   auto near = any.restrictPeers({"local", "unix"});
   auto& network = tls != nullptr ? any : *near;
   return network.parseAddress(address.c_str())
-      .then([](kj::Own<kj::NetworkAddress> to) {
-        auto connecting = to->connectAuthenticated();
-        return connecting.attach(kj::mv(to));
+      .then([&network](kj::Own<kj::NetworkAddress> to) {
+        auto addresses = addresses_of(*to);
+        return addresses.size() == 1 ? connect_to(kj::mv(to))
+                                     : connect_to_any(network, std::move(addresses), 0);
       })
       .attach(kj::mv(near))
       .then([word](kj::AuthenticatedStream made) -> kj::Promise<kj::AuthenticatedStream> {

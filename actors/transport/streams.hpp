@@ -10,7 +10,7 @@
 namespace grapevine {
 
 /// "host:port" or "unix:/path"; with `tls`, a TCP stream is encrypted, and without it only loopback
-/// is dialled.
+/// is dialled. Of a host with several addresses all are tried, from any one of them on.
 kj::Promise<kj::AuthenticatedStream> connect_stream(Loop&, kj::TlsContext* tls,
                                                     const std::string& address);
 

@@ -232,3 +232,21 @@ TEST_CASE(
   node.act([&](MembershipEffects& out) { node.a.link_up(node.now, "b", "b:1", out); });
   CHECK(closes("again") - 4 >= 2);
 }
+
+TEST_CASE("the addresses to join are tried until one leads to a node, and again by who is alone") {
+  MembershipOptions options;
+  options.join = {"peers:1"};
+  Alone node(options);
+  const auto tries = [&](double until_s) {
+    node.dials.clear();
+    node.run(until_s);
+    return std::count_if(node.dials.begin(), node.dials.end(),
+                         [](const auto& dial) { return dial.first == "peers:1"; });
+  };
+  CHECK(tries(10) >= 3);
+  node.act([&](MembershipEffects& out) { node.a.link_up(node.now, "b", "peers:1", out); });
+  node.hear("b", news_of(other("b", 1)));
+  CHECK(tries(11) == 0);
+  node.act([&](MembershipEffects& out) { node.a.link_down(node.now, "b", out); });
+  CHECK(tries(60) >= 5);
+}

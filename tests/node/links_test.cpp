@@ -1,11 +1,15 @@
 // Links that are cut, and that turn bits over, in the middle of exchanges: what the ranks hold
 // together stays.
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <map>
 #include <set>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"
+#include "tests/skipped.hpp"
 #include "tests/transport/stranger.hpp"
 
 using namespace grapevine;
@@ -126,6 +130,41 @@ TEST_CASE("strangers at the door of a node that trains: it trains on, and lets a
   nodes[0]->wait_for([&](const Json& s) { return sum_of(s["gradients"]) > before + 1000; });
   for (size_t k = 0; k < crowd.size(); k += 3)
     CHECK(crowd[k].is_closed());  // at once: what it announces is never stored
+}
+
+TEST_CASE("a name that has the addresses of all hosts, the node's own first, leads to the others") {
+#ifdef __SANITIZE_ADDRESS__
+  return skipped("a name with several addresses: the sanitizer wants to be loaded first");
+#endif
+  const Scratch scratch;
+  const auto host = [](int k) {  // of this machine, and of no other test
+    return fmt::format("127.{}.{}.{}", 1 + getpid() % 250, getpid() / 250 % 250, k);
+  };
+  const std::string names = scratch.file(
+      "hosts", fmt::format("{} peers\n{} peers\n{} peers\n", host(1), host(2), host(3)));
+  const std::vector<std::string> told = {"LD_PRELOAD=libnss_wrapper.so",
+                                         "NSS_WRAPPER_HOSTS=" + names};
+  if (run_command(told[0] + " " + told[1] + " getent ahosts peers").out.find(host(3)) ==
+      std::string::npos)
+    return skipped("a name with several addresses: no libnss_wrapper.so here (libnss-wrapper)");
+  const auto start = [&](const std::string& name, std::vector<std::string> more) {
+    std::vector<std::string> words = {
+        "node",        "--objective=quadratic", "--ranks=1",     "--threads=1",
+        "--until=600", "--gradients=0",         "--patience=60", "--no-key",
+        "--json",      "--node-name=" + name};
+    words.insert(words.end(), more.begin(), more.end());
+    return std::make_unique<Process>(words, told);
+  };
+  const auto there = start("b", {"--listen=" + host(3) + ":0"});  // at the second nobody listens
+  const std::string port = there->address().substr(there->address().rfind(':'));
+  const auto late = start("a", {"--listen=" + host(1) + port, "--join=peers" + port});
+  for (Process* node : {there.get(), late.get()})
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  REQUIRE(run_grapevine("ctl " + late->address() + " stop").status == 0);
+  CHECK(late->end() == 0);
+  CHECK(there->end() == 0);
+  CHECK(late->result()["ranks"] == 2);
+  CHECK_THAT(late->err(), !Catch::Contains("refused"));  // it is nobody whom it turns away
 }
 
 TEST_CASE("a ring of sixteen processes holds few links each, and they end with one mean") {
