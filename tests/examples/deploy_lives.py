@@ -266,6 +266,35 @@ class Container(Lives):
         self.assertEqual(built.returncode, 0, built.stdout[-4000:] + built.stderr[-4000:])
 
 
+class SkyPilot(Lives):
+    """The machines' own command, in a shell and a home for each, with SkyPilot's variables."""
+
+    @unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
+    def test_the_machines_are_one_run(self):
+        import yaml
+
+        task = yaml.safe_load(text_of("skypilot.yaml"))
+        (key,) = [path for path in task["file_mounts"] if path.endswith("run.key")]
+        make_key(self.path("run.key"))
+        command = task["run"].replace(key, self.path("run.key"))
+        self.assertIn(" --quiet\n", command)
+        command = command.replace(" --quiet\n", f" --quiet --threads 1 {shlex.join(JOB)}\n")
+        hosts = [loopback(k + 1) for k in range(task["num_nodes"])]
+        variables = {"SKYPILOT_NODE_IPS": "\n".join(hosts), "SKYPILOT_NUM_NODES": str(len(hosts))}
+        machines = []
+        for k in range(len(hosts)):
+            home = self.path(f"machine-{k}")
+            os.makedirs(home + "/grapevine/bin")  # what its setup leaves
+            os.symlink(PROGRAM, home + "/grapevine/bin/grapevine")
+            machines.append(self.start(["bash", "-euc", command], HOME=home,
+                                       SKYPILOT_NODE_RANK=str(k), **variables))
+        for machine, host in zip(machines, hosts):
+            self.await_training(machine, host + ":7001", self.path("run.key"), nodes=len(hosts))
+        self.stop_run(hosts[0] + ":7001", self.path("run.key"))
+        for machine in machines:
+            self.assertEqual(machine.wait(), 0, machine.said())
+
+
 class Pods(Lives):
     """Pods' own command, in four shells: addresses here for names, folders for volumes."""
 
@@ -288,7 +317,9 @@ class Pods(Lives):
         line = re.sub(r"(?<=[\s=])(/[^/\s]+)(?=/)", lambda found: folders[found.group(1)], line)
         for k, name in enumerate(self.names):
             line = line.replace(f"{name}:", loopback(k + 1) + ":")
-        return line
+        service = self.names[0].split(".")[1]  # which has the addresses of all (node links_test)
+        all_pods = ",".join(f"{loopback(k + 1)}:7001" for k in range(len(self.names)))
+        return line.replace(f"--join {service}:7001", f"--join {all_pods}")
 
     def disk_of(self, pod):
         return self.path(pod, "disk")

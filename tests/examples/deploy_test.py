@@ -13,13 +13,13 @@ import time
 import unittest
 
 # Every class of tests that is a name here is run.
-from deploy_lives import Container, JobSet, Kubernetes, Slurm, Systemd  # noqa: F401
+from deploy_lives import Container, JobSet, Kubernetes, SkyPilot, Slurm, Systemd  # noqa: F401
 from deploy_tools import DEPLOY, PATIENCE_S, PROGRAM, objects_in, run, text_of
 
 
 def options_in(text):
     """Those of `grapevine node` in a text."""
-    return set(re.findall(r"(?<=\s)--[a-z-]+", text[re.search(r" node\s", text).end():]))
+    return set(re.findall(r"(?<=[\s\"])--[a-z-]+", text[re.search(r" node\s", text).end():]))
 
 
 def options_of_node():
@@ -39,7 +39,8 @@ class Files(unittest.TestCase):
 
     def test_each_file_gives_node_options_that_it_has(self):
         known = options_of_node()
-        for name in ("grapevine@.service", "slurm.sh", "kubernetes.yaml", "jobset.yaml"):
+        for name in ("grapevine@.service", "slurm.sh", "kubernetes.yaml", "jobset.yaml",
+                     "skypilot.yaml", "ray_nodes.py"):
             exec_line = "\n".join(
                 line for line in text_of(name).splitlines() if not line.lstrip().startswith("#")
             )
