@@ -54,7 +54,7 @@ def train():
     optimizer = sgd(model)
     rank = grapevine.join(model, optimizer)
     step(model, optimizer)
-    print("rank", rank.rank, "trains", flush=True)
+    print("rank %%d trains\\n" %% rank.rank, end="", flush=True)  # at once: one pipe for all
     while True:
         step(model, optimizer)
 
