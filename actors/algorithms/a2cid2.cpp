@@ -34,8 +34,8 @@ void A2cid2::take(double now, Vec front, Vec base, Vec finite) {
   written_ = phase_;
 }
 
-void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
-  write(key, mixing_until(now), x_tilde_, out);
+void A2cid2::snapshot(double now, const ExchangeKey& key, ConstVec front, Payload& out) {
+  write(key, mixing_until(now), x_tilde_, front, out);
   out.lease.set_phase(phase_);
 }
 

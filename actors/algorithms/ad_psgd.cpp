@@ -12,8 +12,8 @@ void AdPsgd::take(double, Vec front, Vec base, Vec finite) {
   mix_and_take(execution_, 0, front, base, x_, {}, finite);
 }
 
-void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {
-  write(key, 0, {}, out);
+void AdPsgd::snapshot(double, const ExchangeKey& key, ConstVec front, Payload& out) {
+  write(key, 0, {}, front, out);
   out.lease.set_phase(0);
 }
 

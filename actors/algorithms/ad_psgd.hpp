@@ -24,7 +24,7 @@ class AdPsgd final : public PairRule {
   void read(double now, Vec out) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void take(double now, Vec front, Vec base, Vec finite) override;
-  void snapshot(double now, const ExchangeKey&, Payload& out) override;
+  void snapshot(double now, const ExchangeKey&, ConstVec front, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde, double share) override;
 };

@@ -112,10 +112,12 @@ RuleCounts PairRule::counts() const {
   return {.reseeded = factors() != nullptr ? factors()->reseeded() : 0};
 }
 
-void PairRule::write(const ExchangeKey& key, double c, ConstVec x_tilde, Payload& out) {
-  if (!lossy_) return extrapolate(execution_, c, x_, x_tilde, out.writable(sent_as_, x_.size()));
-  if (lossy_->parts) return lossy_->parts->write(key, c, x_, x_tilde, out);
-  lossy_->factors->write(key, c, x_, x_tilde, out);
+void PairRule::write(const ExchangeKey& key, double c, ConstVec x_tilde, ConstVec front,
+                     Payload& out) {
+  const ConstVec x = front ? front : x_.vec(), twin = front ? ConstVec{} : x_tilde;
+  if (!lossy_) return extrapolate(execution_, c, x, twin, out.writable(sent_as_, x.size));
+  if (lossy_->parts) return lossy_->parts->write(key, c, x, twin, out);
+  lossy_->factors->write(key, c, x, twin, out);
 }
 
 bool PairRule::apply(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,

@@ -36,8 +36,9 @@ class PairRule : public PairwiseRule {
   RuleCounts counts() const override;
 
  protected:
-  /// The message of x mixed by c (kernels/passes/ops.hpp), of x itself where there is no twin.
-  void write(const ExchangeKey&, double c, ConstVec x_tilde, Payload& out);
+  /// The message of `front`; if it is empty, of x mixed by c (kernels/passes/ops.hpp), or of x
+  /// itself where there is no twin.
+  void write(const ExchangeKey&, double c, ConstVec x_tilde, ConstVec front, Payload& out);
 
   /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without a twin x -= alpha m alone. False:
   /// the two messages do not fit together, and x and x~ are as they were, not mixed.

@@ -99,8 +99,10 @@ class PairwiseRule : public Rule {
   virtual void set_eta(double now, double eta) = 0;  // 1/s
   /// Bytes of the largest snapshot.
   virtual size_t snapshot_bytes() const = 0;
-  /// The parameters, or what is sent of them, and their phase (Lease::phase).
-  virtual void snapshot(double now, const ExchangeKey&, Payload& out) = 0;
+  /// The parameters, or what is sent of them, and their phase (Lease::phase). `front`: the
+  /// parameters and the steps that the rank has taken alone since (local_steps.hpp), which are sent
+  /// in their place; empty: there are none.
+  virtual void snapshot(double now, const ExchangeKey&, ConstVec front, Payload& out) = 0;
   /// `share` of what the difference of the two says, above 0 (actors/guard). Both ends apply the
   /// same exchanges of an edge in the same order, each exactly once and with the same share.
   virtual void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,

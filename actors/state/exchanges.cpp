@@ -78,7 +78,7 @@ void Exchanges::take(StateRank& rank, const TakeRequest& request) {
   Payload payload;
   if (ranks_.is(Pattern::pairwise)) {
     payload.lease = ranks_.slot(*messages_);
-    if (payload) rank.pairwise().snapshot(ranks_.now(), request.take.exchange, payload);
+    if (payload) snapshot(rank, request.take.exchange, payload);
   } else {
     payload.lease = chunk(request.take.count);
     const Vec part = rank.collective().part(request.take.offset, request.take.count);
@@ -205,6 +205,16 @@ void Exchanges::note(StateRank& rank, const ExchangeKey& exchange, double moved)
          exchange.number,
          (same ? end.moved : 0.0) + moved,
          moved};
+}
+
+// An unfinished round of inner steps is sent too: without it the other rank would average its own
+// inner steps with parameters from before this rank's.
+void Exchanges::snapshot(StateRank& rank, const ExchangeKey& exchange, Payload& out) {
+  const double now = ranks_.now();
+  LocalSteps* local = rank.in_round ? nullptr : rank.local();
+  if (local != nullptr) local->follow(now, *rank.rule);
+  const bool is_ahead = local != nullptr && local->taken() > 0;
+  rank.pairwise().snapshot(now, exchange, is_ahead ? local->front() : Vec{}, out);
 }
 
 void Exchanges::jump(StateRank& rank, Apply& a) {

@@ -53,6 +53,7 @@ class Exchanges {
   void end_phase(StateRank&, int phase, std::span<const Received>);
   double share_of(StateRank&, int peer, const Guard::Judgement&);
   static void note(StateRank&, const ExchangeKey&, double moved);
+  void snapshot(StateRank&, const ExchangeKey&, Payload& out);
   void jump(StateRank&, Apply&);
   void begin(StateRank&, const Apply&);
   bool judges_sum(const Apply&) const;

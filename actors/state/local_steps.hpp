@@ -2,12 +2,14 @@
 //
 // The rank is its own guest (actors/guests): its gradients move a front by an inner optimizer, and
 // after so many of them the rule takes what was done to the front since it was base as a gradient
-// of its outer optimizer. An exchange of a pair moves x, front and base
-// alike, so base - front stays the sum of the inner steps, and the next inner steps start at the
-// new x. (If they started at the old x, they would descend a distance from the other ranks that
-// the exchange has already removed.) A round ends where the rank's count of gradients is a
-// multiple of the inner steps, so that ranks that have counted alike end theirs together, whenever
-// they came.
+// of its outer optimizer. A round ends where the rank's count of gradients is a multiple of the
+// inner steps, so that ranks that have counted alike end theirs together, whenever they came.
+//
+// An exchange of a pair sends the front in place of x, and moves x, front and base alike. So
+// base - front stays the sum of the inner steps, and both ranks go on from the mean of all that
+// both have done. (If x were sent, a rank would average its own unfinished steps with parameters
+// from before the other's. If the front stayed, its steps would descend once more the distance
+// that the exchange has removed.)
 //
 // Owned and called by the state actor. All vectors are the rank's own and go nowhere but with it.
 #pragma once

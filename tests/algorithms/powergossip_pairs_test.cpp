@@ -84,7 +84,7 @@ struct RandomExchanges {
       steps -= 0.01 * g;
     } else if (!e.sent[end]) {
       e.sent[end] = {pool->take()};
-      rule(e, end).snapshot(now, e.key(end), e.sent[end]);
+      rule(e, end).snapshot(now, e.key(end), {}, e.sent[end]);
     } else if (e.sent[1 - end] && !e.applied[end]) {
       rule(e, end).jump(now, e.key(end), e.sent[end], e.sent[1 - end], 0.9, 1);
       e.applied[end] = true;
@@ -155,7 +155,7 @@ TEST_CASE("pairwise PowerGossip keeps its sum and its factors equal over 10,000 
       for (RandomExchanges::Edge& e : run.edges) {
         Payload seen[2] = {{run.pool->take()}, {run.pool->take()}};
         for (const size_t end : {0, 1})
-          run.rule(e, end).snapshot(run.now, e.key(end), seen[end]);
+          run.rule(e, end).snapshot(run.now, e.key(end), {}, seen[end]);
         CHECK(seen[0].version == e.number - 1);
         CHECK(same_bits(seen[0].vec(), seen[1].vec()));
       }
@@ -198,8 +198,8 @@ TEST_CASE("a low-rank jump that comes late is the exchange that had happened at 
   for (uint64_t number = 1; number <= 6; ++number, now += 20) {
     const Row before = x_of(at_once, now, size, DType::f64);
     Payload sent{pool.take()}, received{pool.take()};
-    delayed.snapshot(now, {1, 0, 0, number}, sent);
-    peer.snapshot(now, {0, 0, 0, number}, received);
+    delayed.snapshot(now, {1, 0, 0, number}, {}, sent);
+    peer.snapshot(now, {0, 0, 0, number}, {}, received);
     at_once.jump(now, {1, 0, 0, number}, sent, received, 1.7, 1);
     delayed.jump(now + 3, {1, 0, 0, number}, sent, received, 1.7, 1);
     peer.jump(now, {0, 0, 0, number}, received, sent, 1.7, 1);
@@ -226,8 +226,8 @@ TEST_CASE("a pairwise jump of tensors that are not compressed is the plain one, 
       Payload sent{pool.take()}, received{pool.take()};
       auto& end = dynamic_cast<PairwiseRule&>(*mine);
       end.set_eta(0, 0.5);
-      end.snapshot(1, {1, 0, 0, 1}, sent);
-      dynamic_cast<PairwiseRule&>(*peer).snapshot(1, {0, 0, 0, 1}, received);
+      end.snapshot(1, {1, 0, 0, 1}, {}, sent);
+      dynamic_cast<PairwiseRule&>(*peer).snapshot(1, {0, 0, 0, 1}, {}, received);
       end.jump(2, {1, 0, 0, 1}, sent, received, 1.3, 1);
       results[compressed] = x_of(*mine, 3, 11, DType::f32);
     }
@@ -245,8 +245,8 @@ TEST_CASE("a new incarnation of either end begins with other factors, equal at b
   std::vector<Payload> seen;
   for (const auto& [a, b] : {std::pair{1u, 1u}, std::pair{1u, 2u}, std::pair{2u, 1u}}) {
     Payload of_low{pool.take()}, of_high{pool.take()};
-    low.snapshot(0, {1, a, b, 1}, of_low);
-    high.snapshot(0, {0, b, a, 1}, of_high);
+    low.snapshot(0, {1, a, b, 1}, {}, of_low);
+    high.snapshot(0, {0, b, a, 1}, {}, of_high);
     CHECK(same_bits(of_low.vec(), of_high.vec()));
     for (const Payload& earlier : seen)
       CHECK_FALSE(same_bits(of_low.vec(), earlier.vec()));

@@ -81,8 +81,8 @@ TEST_CASE("both ends of a pair draw the same places, others of another exchange,
       low->reset(0, ConstVec(zeros.data(), zeros.size(), DType::f64));
       high->reset(0, ConstVec(ones.data(), ones.size(), DType::f64));
       Payload from_low{pool.take()}, from_high{pool.take()};
-      low->snapshot(0, of_low, from_low);
-      high->snapshot(0, of_high, from_high);
+      low->snapshot(0, of_low, {}, from_low);
+      high->snapshot(0, of_high, {}, from_high);
       low->jump(0, of_low, from_low, from_high, 0.5, 1);
       high->jump(0, of_high, from_high, from_low, 0.5, 1);
       std::vector<double> x(kSize), y(kSize);

@@ -55,8 +55,8 @@ LinearRule map_of_a2cid2(A2cid2Constants c) {
     A2cid2 i = holding(x_i, x_tilde_i, c.eta), j = holding(x_j, x_tilde_j, c.eta);
     SnapshotPool pool(1, DType::f64, 2);
     Payload from_i{pool.take()}, from_j{pool.take()};
-    i.snapshot(0, {}, from_i);
-    j.snapshot(0, {}, from_j);
+    i.snapshot(0, {}, {}, from_i);
+    j.snapshot(0, {}, {}, from_j);
     i.jump(0, {}, from_i, from_j, c.alpha_tilde, 1);
     j.jump(0, {}, from_j, from_i, c.alpha_tilde, 1);
     read(i, 0, x_i, x_tilde_i);
@@ -71,8 +71,8 @@ LinearRule map_of_ad_psgd() {
     AdPsgd i(context_of(one_number(), {}, view(x_i))), j(context_of(one_number(), {}, view(x_j)));
     SnapshotPool pool(1, DType::f64, 2);
     Payload from_i{pool.take()}, from_j{pool.take()};
-    i.snapshot(0, {}, from_i);
-    j.snapshot(0, {}, from_j);
+    i.snapshot(0, {}, {}, from_i);
+    j.snapshot(0, {}, {}, from_j);
     i.jump(0, {}, from_i, from_j, 0.5, 1);
     j.jump(0, {}, from_j, from_i, 0.5, 1);
     x_tilde_i -= x_i, x_tilde_j -= x_j;

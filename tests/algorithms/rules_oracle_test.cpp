@@ -116,8 +116,8 @@ class Lockstep {
     const int i = random_rank();
     const int j = (i + 1 + static_cast<int>(random_.below(kRanks - 1))) % kRanks;
     Payload mine{pool_.take()}, theirs{pool_.take()};
-    rule(i).snapshot(now_, {}, mine);
-    rule(j).snapshot(now_, {}, theirs);
+    rule(i).snapshot(now_, {}, {}, mine);
+    rule(j).snapshot(now_, {}, {}, theirs);
     const auto a = oracle_.snapshot(now_, i), b = oracle_.snapshot(now_, j);
     const double alpha_tilde = accelerated_ ? random_.uniform(0.5, 1.5) : 0.5;
     in_flight_.push_back({i, mine, theirs, a, b.x, alpha_tilde});

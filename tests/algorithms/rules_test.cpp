@@ -22,10 +22,10 @@ TEST_CASE("a jump that comes late is the exchange that had happened at the snaps
     for (A2cid2* rule : {&at_once, &delayed})
       rule->set_eta(0, 0.3);
     A2cid2 peer(context_of(layout, {}, b));
-    peer.snapshot(1, {}, received);
-    delayed.snapshot(1, {}, sent);
+    peer.snapshot(1, {}, {}, received);
+    delayed.snapshot(1, {}, {}, sent);
     Payload same{pool.take()};
-    at_once.snapshot(1, {}, same);
+    at_once.snapshot(1, {}, {}, same);
     at_once.jump(1, {}, same, received, 1.7, 1);
     delayed.jump(1 + late, {}, sent, received, 1.7, 1);
     for (const double then : {1 + late, 40.0}) {
@@ -48,8 +48,8 @@ TEST_CASE("splitting a mix into two changes nothing, and looking writes nothing"
   for (A2cid2* rule : {&whole, &split}) {
     rule->set_eta(0, 0.4);
     Payload mine{pool.take()}, theirs{pool.take()};
-    rule->snapshot(0, {}, mine);
-    peer.snapshot(0, {}, theirs);
+    rule->snapshot(0, {}, {}, mine);
+    peer.snapshot(0, {}, {}, theirs);
     rule->jump(0, {}, mine, theirs, 2, 1);  // now x and x~ differ
   }
   for (double now = 0.1; now < 2.95; now += 0.1) {
@@ -75,14 +75,14 @@ TEST_CASE("without attraction and with alpha~ = 1/2, A2CiD2 is AD-PSGD") {
       now += random.exponential();
       const Buffer other = buffer_of(normal_row(random, size), DType::f64);
       Payload received{pool.take()};
-      AdPsgd(context_of(layout, {}, other)).snapshot(now, {}, received);
+      AdPsgd(context_of(layout, {}, other)).snapshot(now, {}, {}, received);
       for (PairwiseRule* rule :
            {static_cast<PairwiseRule*>(&accelerated), static_cast<PairwiseRule*>(&plain)}) {
         if (event % 2 == 0) {
           rule->on_gradient(now, 0.1, other, {});
         } else {
           Payload mine{pool.take()};
-          rule->snapshot(now, {}, mine);
+          rule->snapshot(now, {}, {}, mine);
           rule->jump(now, {}, mine, received, 0.5, 1);
         }
       }
@@ -109,8 +109,8 @@ TEST_CASE("x and x~ have one mean over all ranks, however they have gossiped") {
     now += 0.1 * random.exponential();
     const size_t i = random.below(6), j = (i + 1 + random.below(5)) % 6;
     Payload a{pool.take()}, b{pool.take()};
-    ranks[i].snapshot(now, {}, a);
-    ranks[j].snapshot(now, {}, b);
+    ranks[i].snapshot(now, {}, {}, a);
+    ranks[j].snapshot(now, {}, {}, b);
     ranks[i].jump(now, {}, a, b, 1.5, 1);
     ranks[j].jump(now, {}, b, a, 1.5, 1);
   }

@@ -62,8 +62,8 @@ class Recorded final : public PairwiseRule {
   RuleCounts counts() const override { return rule_->counts(); }
   void set_eta(double now, double eta) override { rule_->set_eta(now, eta); }
   size_t snapshot_bytes() const override { return rule_->snapshot_bytes(); }
-  void snapshot(double now, const ExchangeKey& key, Payload& out) override {
-    rule_->snapshot(now, key, out);
+  void snapshot(double now, const ExchangeKey& key, ConstVec front, Payload& out) override {
+    rule_->snapshot(now, key, front, out);
   }
 
  private:

@@ -56,7 +56,7 @@ void Gossip::serve(int rank, uint32_t incarnation, const Take& take) {
   if (!node.alive || node.incarnation != incarnation) return;
   Payload payload;
   if (random_.uniform() >= settings_.empty_pool) payload.lease = node.pool->take();
-  if (payload) node.rule->snapshot(now_, take.exchange, payload);
+  if (payload) node.rule->snapshot(now_, take.exchange, {}, payload);
   if (!payload) --node.open;
   Effects effects;
   node.conversation->taken(now_, take.ticket, std::move(payload), Limits{}, effects);

@@ -126,9 +126,9 @@ class TrappedPairs final : public PairRule {
     trap.step("on_gradient");
     optimizer_.step({}, 0, lr, g, x_, {}, copy);
   }
-  void snapshot(double, const ExchangeKey& key, Payload& out) override {
+  void snapshot(double, const ExchangeKey& key, ConstVec front, Payload& out) override {
     trap.step("snapshot");
-    PairRule::write(key, 0, {}, out);
+    PairRule::write(key, 0, {}, front, out);
   }
   void jump(double, const ExchangeKey&, const Payload&, const Payload&, double, double) override {
     trap.step("jump");

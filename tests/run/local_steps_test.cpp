@@ -466,6 +466,52 @@ TEST_CASE("inner steps are taken near x as exchanges have moved it, in the middl
   }
 }
 
+/// Rank 0 descends by one number a gradient, and rank 1 stays where exchanges move it.
+class Leader final : public Objective {
+ public:
+  static constexpr uint64_t kRound = 50, kWithin = 10;
+
+  const ParameterLayout& layout() const override { return layout_; }
+  void initial_point(int, Vec x) const override { *x.as<double>() = 0; }
+  double gradient(int, int rank, uint64_t number, ConstVec x, Vec g) override {
+    const double place = *x.as<double>();
+    if (rank == 0) leader_ = place, within_ = number % kRound >= kWithin;
+    met_within += rank == 1 && within_ && std::abs(place - leader_) <= 2;
+    *g.as<double>() = rank == 0 ? 1 : 0;
+    return 0;
+  }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "a leader"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+  int met_within = 0;  // gradients of rank 1 beside rank 0, where that one is within a round
+
+ private:
+  double leader_ = 0;
+  bool within_ = false;
+  ParameterLayout layout_ = ParameterLayout::flat(1, DType::f64);
+};
+
+TEST_CASE("an exchange in the middle of a round averages the steps of that round too") {
+  for (const std::string method : {"a2cid2", "ad_psgd"}) {
+    INFO(method);
+    Settings s = descending(method, "chain");
+    s.ranks = 2;
+    s.lr.peak = 1;
+    s.rule.optimizer.momentum = 0;
+    s.outer_lr = 1;
+    s.outer_momentum = 0;
+    s.inner_steps = Leader::kRound;
+    s.gradients = 40 * Leader::kRound;
+    const auto leader = std::make_shared<Leader>();
+    const auto r = run(s, leader);
+    REQUIRE(r);
+    CHECK(r->outcome.conserved_error < 1e-12);
+    CHECK(leader->met_within > 3);
+  }
+}
+
 TEST_CASE("outer steps that are too large are named where a run diverges") {
   Settings s = descending("a2cid2");
   s.gradients = 2000 * kRanks;

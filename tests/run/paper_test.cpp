@@ -71,7 +71,7 @@ class SentThenMixed final : public A2cid2 {
   explicit SentThenMixed(const RuleContext& context)
       : A2cid2(context), mixed_(x_.size(), x_.dtype()) {}
 
-  void snapshot(double, const ExchangeKey&, Payload& out) override {
+  void snapshot(double, const ExchangeKey&, ConstVec, Payload& out) override {
     scale(execution_, 1, x_, out.writable(x_.dtype(), x_.size()));
     out.lease.set_phase(phase_);
   }
