@@ -293,7 +293,7 @@ TEST_CASE("a full queue says false, and counts it, instead of growing") {
 }
 
 TEST_CASE("unix sockets carry links too, and a socket file that nobody serves is replaced") {
-  const std::string folder = "/tmp/grapevine_transport_" + std::to_string(::getpid());
+  const std::string folder = "/tmp/grapevine, transport_" + std::to_string(::getpid());
   LinksOptions one, two;
   one.listen = "unix:" + folder + "_1";
   two.listen = "unix:" + folder + "_2";
