@@ -116,6 +116,8 @@ class Taker {
     if (!is_float(tensor->type))
       return world_error(fmt::format("tensor {} is of whole numbers, accepted: floats", info.name));
     copy_numbers(*tensor, to);
+    if (!all_finite({}, to))
+      return world_error(fmt::format("tensor {} has a number that is not finite", info.name));
     return Done{};
   }
 

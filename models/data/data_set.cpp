@@ -276,7 +276,10 @@ Result<DataSet> read_data_set(const std::string& name, const std::string& folder
     if (data->train.shape.image) measure_pixels(*data);
     return data;
   }
-  return user_error(fmt::format("data set is \"{}\", accepted: {}", name, data_set_names()));
+  return user_error(fmt::format(
+      "data set is \"{}\", accepted: {}, text:FILE, or a file called .csv, .tsv (also .gz, .xz), "
+      ".npz or .safetensors",
+      name, data_set_names()));
 }
 
 }  // namespace grapevine

@@ -122,10 +122,12 @@ class LineCutter {
  public:
   using Take = std::function<Status(const std::vector<std::string>& fields)>;
 
-  LineCutter(char separator, Take take)
+  LineCutter(char separator, size_t first_line, Take take)
       : separator_(separator),
         take_(std::move(take)),
-        marks_({separator, '"', '\n', '\r', ' ', '\t'}) {}
+        marks_({separator, '"', '\n', '\r', ' ', '\t'}),
+        line_(first_line),
+        first_line_(first_line) {}
 
   Status add(std::string_view text) {
     while (!text.empty()) {
@@ -205,7 +207,7 @@ class LineCutter {
   const std::string marks_;  // what a run of plain text ends at
   State state_ = State::plain;
   bool was_cr_ = false, has_any_ = false;
-  size_t line_ = 1, first_line_ = 1;
+  size_t line_, first_line_;
   std::string field_;
   std::vector<std::string> fields_;
 };
@@ -406,6 +408,37 @@ std::optional<char> announced_separator(std::string_view text) {
   return is_one ? std::optional(text[4]) : std::nullopt;
 }
 
+size_t fields_in(std::string_view line, char separator) {
+  size_t count = 1;
+  for (size_t k = 0; k < line.size(); ++k) {
+    const bool is_run = separator == kBlanks && (k == 0 || line[k - 1] == kBlanks);
+    count += line[k] == separator && !is_run;
+  }
+  return count;
+}
+
+/// Takes the comments in front of a table away: lines that begin with #. The last of them may have
+/// the columns' names, as NumPy writes them, where it has as many as the line behind it. Returns
+/// how many lines it has taken.
+size_t skip_comments(std::string_view& text) {
+  const auto line_of = [](std::string_view all) {
+    return trimmed(all.substr(0, all.find_first_of("\r\n")));
+  };
+  size_t skipped = 0;
+  for (; text.starts_with('#') && text.find('\n') != text.npos; ++skipped) {
+    const std::string_view behind = text.substr(text.find('\n') + 1);
+    const char separator = separator_of(behind);
+    const size_t fields = fields_in(line_of(behind), separator);
+    const std::string_view names = trimmed(line_of(text).substr(1));
+    if (!behind.starts_with('#') && fields > 1 && fields_in(names, separator) == fields) {
+      text.remove_prefix(1);
+      break;
+    }
+    text = behind;
+  }
+  return skipped;
+}
+
 }  // namespace
 
 Result<Table> read_table(const std::string& path) {
@@ -416,9 +449,11 @@ Result<Table> read_table(const std::string& path) {
   if (!piece) return piece.error();
   const auto announced = announced_separator(*piece);
   if (announced) piece->remove_prefix(piece->find('\n') == piece->npos ? 6 : piece->find('\n') + 1);
+  const size_t first_line = 1 + announced.has_value() + skip_comments(*piece);
   const char separator = announced.value_or(separator_of(*piece));
   TableMaker maker(separator);
-  LineCutter lines(separator, [&maker](const auto& fields) { return maker.take(fields); });
+  LineCutter lines(separator, first_line,
+                   [&maker](const auto& fields) { return maker.take(fields); });
   const auto refused = [&path](const Status& why) {
     return world_error(fmt::format("{}, {}", path, why.error().message));
   };

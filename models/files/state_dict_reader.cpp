@@ -377,9 +377,15 @@ Result<TensorFile> open_plain(InputFile file) {
   auto bytes = file.begin(kMostPickleBytes);
   if (!bytes) return bytes.error();
   size_t at = 0;
-  for (int k = 0; k < 3; ++k)
+  for (int k = 0; k < 3; ++k) {
     if (const Pickle passed(*bytes, at); !passed.value())
       return world_error(fmt::format("{} is no state dict: {}", file.path(), passed.complaint()));
+    if (k == 0 && at == file.size())
+      return world_error(
+          fmt::format("{} is no state dict: it is one pickle, accepted: a file of torch.save, "
+                      "which has more than that",
+                      file.path()));
+  }
   const Pickle pickle(*bytes, at);
   StateDict dict = dict_in(pickle);
   if (dict.tensors.empty()) return no_state_dict(file.path(), pickle, dict);

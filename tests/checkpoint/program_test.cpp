@@ -600,6 +600,21 @@ TEST_CASE("a network goes on from its checkpoint, and another begins at its mode
   }
 }
 
+TEST_CASE("a start of which a number is not finite is refused, with its tensor and not its steps") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  json_of("simulate --objective quadratic --dim 8 --ranks 2 --gradients 10 --out " + run);
+  const std::string model = run + "/model.safetensors";
+  std::string bytes = text_of(model);
+  const double infinite = std::numeric_limits<double>::infinity();
+  std::memcpy(bytes.data() + bytes.size() - sizeof infinite, &infinite, sizeof infinite);
+  std::ofstream(model, std::ios::binary) << bytes;
+  const Ran ran = run_grapevine(
+      "simulate --objective quadratic --dim 8 --ranks 2 --gradients 10 --init " + model);
+  CHECK(ran.status == 2);
+  CHECK_THAT(ran.err, Catch::Contains("tensor x has a number that is not finite"));
+}
+
 TEST_CASE("a checkpoint tells where ranks are in their data, and how it was cut before") {
   const Scratch scratch;
   write_optdigits(scratch, 320, 200);

@@ -228,7 +228,8 @@ TEST_CASE("A folder without data is the user's error, with the file, the folder 
         "data set cifar10: no package installs it; fetch the binary version of CIFAR-10 and name "
         "the folder that has it with --data");
   CHECK(error_of(read_data_set("imagenet", "")) ==
-        "data set is \"imagenet\", accepted: fashion-mnist, mnist, cifar10, optdigits, a9a, w8a");
+        "data set is \"imagenet\", accepted: fashion-mnist, mnist, cifar10, optdigits, a9a, w8a, "
+        "text:FILE, or a file called .csv, .tsv (also .gz, .xz), .npz or .safetensors");
 }
 
 TEST_CASE("Without a test file every tenth LIBSVM sample is held out") {

@@ -96,6 +96,24 @@ TEST_CASE("A table is the same however a program writes it") {
   CHECK(packed->targets == Numbers{0, 1});
 }
 
+TEST_CASE("Comments in front of a table are passed over, and names in one are names") {
+  const Tables tables;
+  for (const std::string text :
+       {"# made by R on Monday\na,label\n1.5,0\n",
+        "# made by R, on Monday, in Bern\r\n#\r\na,label\r\n1.5,0\r\n", "# a,label\n1.5,0\n",
+        "#a,label\n1.5,0\n", "# units: m\n# a label\n1.5 0\n", "sep=;\n#;;;\na;label\n1,5;0\n"}) {
+    INFO(text);
+    const Table table = tables.read(text);
+    CHECK(table.inputs == Names{"a"});
+    CHECK(rows_of(table) == std::vector<float>{1.5f});
+    CHECK(table.target == "label");
+  }
+  CHECK_THAT(tables.complaint("# one\n# two\na,b\n1,2\nx,3\n"), Contains("line 5: column \"a\""));
+  CHECK_THAT(tables.complaint("sep=;\na;b\nx;3\n"), Contains("line 3: column \"a\""));
+  CHECK_THAT(tables.complaint("# one\n"), Contains("t.csv"));
+  CHECK(tables.read("a,#\n1,2\n").target == "#");
+}
+
 TEST_CASE("Fields may be quoted with separators, quotes and line ends in them") {
   const Tables tables;
   const Table table = tables.read("\"a, \"\"b\"\"\",\"c\r\nd\",label\n1,2,0\n");

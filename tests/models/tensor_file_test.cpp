@@ -144,6 +144,23 @@ TEST_CASE("A size that a file only announces is not believed, and what is no fil
   CHECK_THAT(refusal(scratch.path("nowhere")), Contains("No such file"));
 }
 
+TEST_CASE("A file of another kind is not called a cut file of a kind that it never was") {
+  const Scratch scratch;
+  CHECK_THAT(refusal(scratch.file("a.npz", "")), Contains("a.npz is empty, accepted: "));
+  for (const std::string text :
+       {"<!DOCTYPE html><html>404</html>", "version https://git-lfs.github.com/spec/v1\n",
+        "\x93NUMPY\x01 an array by itself", "\x89HDF\r\n\x1a\n of Keras"})
+    for (const char* name : {"a.npz", "a.pt", "a.safetensors"}) {
+      const std::string line = refusal(scratch.file(name, text));
+      CHECK_THAT(line, Contains("begins as no file of tensors does, accepted: a .safetensors or"));
+      CHECK_THAT(line, !Contains("cut"));
+    }
+  CHECK_THAT(refusal(scratch.file("a.safetensors", "\x10")), Contains("cut"));
+  // pickle.dump({}), which torch.save does not write.
+  const std::string line = refusal(scratch.file("a.pkl", "\x80\x03}q\x01."));
+  CHECK_THAT(line, Contains("it is one pickle, accepted: a file of torch.save"));
+}
+
 TEST_CASE(
     "What torch.save writes is read, all types, protocols and both forms, and nothing is run") {
   const Scratch scratch;
