@@ -44,15 +44,14 @@ MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
   return made;
 }
 
-/// The job's name, and what is drawn of several seeds.
-std::string title_of(const Job& job) {
+// The job's name, and what is drawn of several seeds.
+std::string title_of(const Job& job, const char* banded) {
   std::set<uint64_t> seeds;
   for (const Cell& cell : job.cells)
     seeds.insert(cell.options.settings.seed);
   const std::string name = std::filesystem::path(job.path).stem().string();
   if (seeds.size() < 2) return name;
-  return fmt::format("{}: the mean of {} seeds, in a band of its standard deviation", name,
-                     seeds.size());
+  return fmt::format("{}: the mean of {} seeds{}", name, seeds.size(), banded);
 }
 
 constexpr char kDistances[] = "distance", kSuboptimalities[] = "suboptimality";
@@ -72,6 +71,43 @@ std::vector<std::vector<ErrorPoint>> rank_curves(const Json& record, const char*
     }
   }
   return curves;
+}
+
+// Each rank, as the mean over seeds; of many ranks the best, the middle and the worst at each
+// sample, and which one was the worst at the end.
+void add_ranks(const std::vector<std::vector<std::vector<ErrorPoint>>>& of_rank, Panel& panel) {
+  constexpr size_t kEach = 8;
+  std::vector<Series> ranks;
+  for (size_t rank = 0; rank < of_rank.size(); ++rank) {
+    Series& series = ranks.emplace_back(Series{fmt::format("rank {}", rank), {}, {}, {}});
+    for (const ErrorPoint& p : mean_curve(of_rank[rank]).mean) {
+      series.x.push_back(p.at_s);
+      series.y.push_back(p.value);
+    }
+  }
+  if (ranks.size() <= kEach) {
+    panel.series = std::move(ranks);
+    return;
+  }
+  panel.series = {{"the worst rank at each sample", {}, {}},
+                  {"the rank in the middle", {}, {}},
+                  {"the best rank", {}, {}}};
+  std::vector<std::pair<double, size_t>> order;  // the worst first, of those that have a value
+  for (size_t k = 0; k < ranks.front().x.size(); ++k) {
+    order.clear();
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      if (k < ranks[rank].y.size() && std::isfinite(ranks[rank].y[k]))
+        order.emplace_back(-ranks[rank].y[k], rank);
+    if (order.empty()) continue;
+    std::ranges::sort(order);
+    const size_t places[] = {0, order.size() / 2, order.size() - 1};
+    for (size_t s = 0; s < std::size(places); ++s) {
+      panel.series[s].x.push_back(ranks.front().x[k]);
+      panel.series[s].y.push_back(-order[places[s]].first);
+    }
+  }
+  if (!order.empty())
+    panel.name += fmt::format(", the worst at the end: rank {}", order.front().second);
 }
 
 }  // namespace
@@ -127,7 +163,9 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
     by_bytes.series.push_back(std::move(bytes));
     by_time.series.push_back(std::move(time));
   }
-  const std::string title = title_of(job);
+  for (Panel* panel : {&by_gradients, &by_bytes, &by_time})
+    panel->quantity = name;
+  const std::string title = title_of(job, ", in a band of one standard deviation to each side");
   const bool computes = std::ranges::any_of(by_gradients.series, [](const Series& s) {
     return std::ranges::any_of(s.x, [](double gradients) { return gradients > 0; });
   });
@@ -151,6 +189,7 @@ std::string curves_csv(const Job& job, const JobOutcome& outcome) {
 std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
   const bool judged = job.measure.name == "suboptimality";
   const char* const name = judged ? kSuboptimalities : kDistances;
+  const char* const what = judged ? "suboptimality" : "squared distance from the mean";
   std::vector<Panel> panels;
   for (size_t k = 0; k < job.cells.size();) {
     const std::string& group = job.cells[k].group;
@@ -161,19 +200,12 @@ std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
       for (size_t rank = 0; rank < curves.size(); ++rank)
         of_rank[rank].push_back(curves[rank]);
     }
-    const char* const what = judged ? "suboptimality" : "squared distance from the mean";
     Panel panel{fmt::format("{}: {}", group, what), "virtual seconds", false, true, false, {}};
-    for (size_t rank = 0; rank < of_rank.size(); ++rank) {
-      Series series{fmt::format("rank {}", rank), {}, {}, {}};
-      for (const ErrorPoint& p : mean_curve(of_rank[rank]).mean) {
-        series.x.push_back(p.at_s);
-        series.y.push_back(p.value);
-      }
-      panel.series.push_back(std::move(series));
-    }
+    panel.quantity = what;
+    add_ranks(of_rank, panel);
     if (!panel.series.empty()) panels.push_back(std::move(panel));
   }
-  return panels.empty() ? "" : chart_svg(title_of(job), panels);
+  return panels.empty() ? "" : chart_svg(title_of(job, ""), panels);
 }
 
 std::string ranks_csv(const Job& job, const JobOutcome& outcome) {

@@ -11,7 +11,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kWidth = 640, kPanel = 200, kLeft = 80, kRight = 20, kTop = 40, kGap = 50;
+constexpr double kWidth = 640, kPanel = 200, kLeft = 80, kRight = 20, kTop = 40, kGap = 60;
 constexpr double kLine = 16;  // of the legend
 constexpr double kAcross = kWidth - kLeft - kRight;
 
@@ -20,12 +20,20 @@ const char* const kColours[] = {"#1a6", "#c33", "#26c", "#d80", "#829", "#088",
 
 const char* colour(size_t k) { return kColours[k % std::size(kColours)]; }
 
-// Of a line: beyond the colours, dashes tell series apart.
+// Of a line. The next one has other dashes, and is seen through them where it lies on this one.
 std::string stroke(size_t k) {
   const char* const dashes[] = {"", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\"",
                                 " stroke-dasharray=\"9 3 2 3\""};
   return std::string("stroke=\"") + colour(k) + "\"" +
-         dashes[k / std::size(kColours) % std::size(dashes)];
+         dashes[(k + k / std::size(kColours)) % std::size(dashes)];
+}
+
+// A small shape around a point, of which there are five.
+void add_marker(std::ostream& out, double x, double y, size_t k) {
+  const char* const shapes[] = {"m-3 -3h6v6h-6z", "m0 -4l4 7h-8z", "m0 -4l4 4l-4 4l-4 -4z",
+                                "m-3 -3l6 6m0 -6l-6 6", "m-4 0h8m-4 -4v8"};
+  out << "<path class=\"marker\" d=\"M" << x << " " << y << shapes[k % std::size(shapes)]
+      << "\" stroke=\"" << colour(k) << "\" fill=\"" << colour(k) << "\"/>\n";
 }
 
 // 1, 2 or 5 times a power of ten: some five of them in the span.
@@ -128,19 +136,25 @@ void add_frame(std::ostream& out, const Panel& panel, const Axes& axes, double t
            panel.x_name + (panel.log_x ? " (log)" : ""));
 }
 
-// Panels that show one quantity along x show one range of it.
+// Panels that show one quantity along x show one range of it, and likewise along y.
 std::vector<Axes> axes_of(const std::vector<Panel>& panels) {
   std::vector<Axes> all;
   for (const Panel& panel : panels)
     all.push_back(axes_of(panel));
+  std::vector<Axes> shared = all;
+  const auto widen = [](Axis& axis, const Axis& other) {
+    axis.low = std::min(axis.low, other.low);
+    axis.high = std::max(axis.high, other.high);
+  };
   for (size_t a = 0; a < all.size(); ++a) {
     for (size_t b = 0; b < all.size(); ++b) {
-      if (panels[a].x_name != panels[b].x_name || panels[a].log_x != panels[b].log_x) continue;
-      all[a].x.low = std::min(all[a].x.low, all[b].x.low);
-      all[a].x.high = std::max(all[a].x.high, all[b].x.high);
+      const Panel &one = panels[a], &other = panels[b];
+      if (one.x_name == other.x_name && one.log_x == other.log_x) widen(shared[a].x, all[b].x);
+      const bool alike = !one.quantity.empty() && one.quantity == other.quantity;
+      if (alike && one.log_y == other.log_y) widen(shared[a].y, all[b].y);
     }
   }
-  return all;
+  return shared;
 }
 
 // Values below the lowest shown y are drawn at it.
@@ -161,8 +175,27 @@ void add_band(std::ostream& out, const Series& s, const Axes& axes, size_t place
       << back << "\"/>\n";
 }
 
+// Six along each series, those of the next one beside them.
+void add_markers(std::ostream& out, const Panel& panel, const Axes& axes, double top) {
+  constexpr double kMarkers = 6;
+  const auto count = static_cast<double>(panel.series.size());
+  for (size_t c = 0; c < panel.series.size(); ++c) {
+    const Series& s = panel.series[c];
+    double next = kAcross / kMarkers * (static_cast<double>(c) + 0.5) / count;
+    for (size_t k = 0; k < s.x.size(); ++k) {
+      if (!axes.shows(s, k)) continue;
+      const double across = kAcross * axes.x.part(axes.x.drawn(s.x[k]));
+      if (across < next) continue;
+      add_marker(out, kLeft + across, top + kPanel * (1 - axes.y.part(axes.y.drawn(s.y[k]))), c);
+      while (next <= across)
+        next += kAcross / kMarkers;
+    }
+  }
+}
+
 void add_panel(std::ostream& out, const Panel& panel, const Axes& axes, double top) {
   add_frame(out, panel, axes, top);
+  if (panel.series.size() > 1) add_markers(out, panel, axes, top);
   for (size_t c = 0; c < panel.series.size(); ++c) {
     const Series& s = panel.series[c];
     add_band(out, s, axes, c, top);
@@ -193,7 +226,8 @@ std::string chart_svg(const std::string& title, const std::vector<Panel>& panels
   for (size_t k = 0; k < names; ++k) {
     const double down = kTop + kLine * static_cast<double>(k);
     out << "<path d=\"M" << kLeft << " " << down - 4 << "h24\" " << stroke(k)
-        << " stroke-width=\"3\"/>\n";
+        << " stroke-width=\"2\"/>\n";
+    add_marker(out, kLeft + 12, down - 4, k);
     add_text(out, kLeft + 32, down, "start", panels[0].series[k].name);
   }
   const std::vector<Axes> axes = axes_of(panels);

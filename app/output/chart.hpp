@@ -17,11 +17,13 @@ struct Panel {
   bool log_x = false, log_y = false;
   bool x_is_bytes = false;
   std::vector<Series> series;
+  std::string quantity = {};  // panels of one quantity share the range of y; empty: none does
 };
 
-/// A linear x axis begins at 0, and panels with one name of x share its range. Colour and dashes of
-/// a series go by its place in its panel; with more than one series the first panel's names are
-/// told under the title.
+/// A linear x axis begins at 0, and panels with one name of x share its range. Colour, dashes
+/// and markers of a series go by its place in its panel, so that lines are told apart without
+/// colours too, and where one lies on another; with more than one series the first panel's names
+/// are told under the title.
 std::string chart_svg(const std::string& title, const std::vector<Panel>&);
 
 }  // namespace grapevine

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "app/output/chart.hpp"
+#include "app/output/json_output.hpp"
 #include "app/system/words.hpp"
 
 namespace grapevine {
@@ -22,7 +23,8 @@ Span span_of(const std::vector<double>& values) {
   return {*low, *high};
 }
 
-void add_tests(const std::vector<TestPoint>& tests, std::vector<Panel>& panels) {
+void add_tests(const std::vector<TestPoint>& tests, const std::string& x_name,
+               std::vector<Panel>& panels) {
   struct Curve {
     const char* name;
     double (*of)(const TestPoint&);
@@ -40,11 +42,12 @@ void add_tests(const std::vector<TestPoint>& tests, std::vector<Panel>& panels) 
         curve.x.push_back(static_cast<double>(p.gradients));
         curve.y.push_back(value_of(p));
       }
-    if (curve.x.size() > 2) panels.push_back({name, "gradients", false, false, false, {curve}});
+    if (curve.x.size() > 1) panels.push_back({name, x_name, false, false, false, {curve}});
   }
 }
 
-void add_reported(const std::vector<ReportedPoint>& reported, std::vector<Panel>& panels) {
+void add_reported(const std::vector<ReportedPoint>& reported, const std::string& x_name,
+                  std::vector<Panel>& panels) {
   std::map<std::string, Series> curves;
   for (const ReportedPoint& p : reported)
     for (const auto& [name, value] : p.values) {
@@ -53,15 +56,17 @@ void add_reported(const std::vector<ReportedPoint>& reported, std::vector<Panel>
     }
   for (auto& [name, curve] : curves)
     if (curve.x.size() > 2)
-      panels.push_back({name, "gradients", false, false, false, {std::move(curve)}});
+      panels.push_back({name, x_name, false, false, false, {std::move(curve)}});
 }
 
-// One panel a curve.
-std::vector<Panel> panels_of(const Summary& run) {
-  const std::vector<RunSample>& points = run.curve;
+constexpr char kGradients[] = "gradients", kSeconds[] = "seconds";
+
+// One panel a curve; `along` says what x is, where gradients are computed.
+std::vector<Panel> panels_of(const Curves& curves, const std::string& along = kGradients) {
+  const std::vector<RunSample>& points = curves.samples;
   const bool computes = !points.empty() && points.back().gradients > 0;
-  const char* x_name = computes ? "gradients" : "seconds";
-  Series loss, distance;
+  const std::string x_name = computes ? along : kSeconds;
+  Series loss, distance, relative;
   for (const RunSample& p : points) {
     const double x = computes ? static_cast<double>(p.gradients) : p.at_s;
     if (computes && std::isfinite(p.loss)) {
@@ -72,14 +77,77 @@ std::vector<Panel> panels_of(const Summary& run) {
       distance.x.push_back(x);
       distance.y.push_back(p.consensus_distance);
     }
+    if (std::isfinite(p.relative_distance) && p.relative_distance > 0) {
+      relative.x.push_back(x);
+      relative.y.push_back(p.relative_distance);
+    }
   }
   std::vector<Panel> panels;
   if (loss.x.size() > 2) panels.push_back({"loss", x_name, false, false, false, {loss}});
   if (distance.x.size() > 2)
     panels.push_back({"consensus distance", x_name, false, true, false, {distance}});
-  add_tests(run.tests, panels);
-  add_reported(run.reported, panels);
+  if (relative.x.size() > 2)
+    panels.push_back(
+        {"relative consensus distance", x_name, false, true, false, {std::move(relative)}});
+  add_tests(curves.tests, x_name, panels);
+  add_reported(curves.reported, x_name, panels);
   return panels;
+}
+
+// --- of several lives
+
+double number_in(const Json& line, const char* name) {
+  const auto found = line.find(name);
+  return found != line.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+
+void cut_after(uint64_t gradients, Curves& curves) {
+  const auto is_beyond = [gradients](const auto& p) { return p.gradients > gradients; };
+  std::erase_if(curves.samples, is_beyond);
+  std::erase_if(curves.tests, is_beyond);
+  std::erase_if(curves.reported, is_beyond);
+}
+
+void add_sample(const Json& line, uint64_t gradients, Curves& curves) {
+  RunSample p;
+  p.at_s = number_in(line, "at");
+  p.gradients = gradients;
+  p.loss = number_in(line, "loss");
+  p.consensus_distance = number_in(line, "consensus_distance");
+  p.relative_distance = number_in(line, "relative_consensus_distance");
+  const bool is_new_life = !curves.samples.empty() && p.at_s < curves.samples.back().at_s;
+  if (is_new_life) cut_after(gradients, curves);
+  curves.samples.push_back(p);
+}
+
+void add_test(const Json& line, uint64_t gradients, Curves& curves) {
+  curves.tests.push_back(
+      {number_in(line, "tested_at"),
+       gradients,
+       {number_in(line, "test_loss"), number_in(line, "accuracy")},
+       {number_in(line, "validation_loss"), number_in(line, "validation_accuracy")},
+       false});
+}
+
+void add_report(const Json& line, uint64_t gradients, Curves& curves) {
+  ReportedPoint p{0, number_in(line, "reported_at"), gradients, {}};
+  if (line["reported"].is_object())
+    for (const auto& [name, value] : line["reported"].items())
+      if (value.is_number()) p.values.emplace_back(name, value.get<double>());
+  curves.reported.push_back(std::move(p));
+}
+
+// The earlier lives, and this one from where it began.
+Curves joined(Curves earlier, const Summary& run) {
+  if (run.curve.empty() || run.curve.back().gradients == 0) earlier = {};  // of no use along time
+  if (!run.curve.empty()) cut_after(run.curve.front().gradients, earlier);
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  append(earlier.samples, run.curve);
+  append(earlier.tests, run.tests);
+  append(earlier.reported, run.reported);
+  return earlier;
 }
 
 // --- letters
@@ -132,12 +200,34 @@ std::string panel_text(const Panel& panel, double x_high) {
 
 }  // namespace
 
-std::string curves_svg(const std::string& title, const Summary& run) {
-  return chart_svg(title, panels_of(run));
+Curves curves_in(std::istream& lines) {
+  Curves curves;
+  for (std::string text; std::getline(lines, text);) {
+    const Json line = json_of_text<Json>(text);
+    if (!line.is_object() || !line.contains("gradients")) continue;
+    if (!line["gradients"].is_number_unsigned()) continue;
+    const auto gradients = line["gradients"].get<uint64_t>();
+    if (line.contains("tested_at")) {
+      add_test(line, gradients, curves);
+    } else if (line.contains("reported")) {
+      add_report(line, gradients, curves);
+    } else if (line.contains("at")) {
+      add_sample(line, gradients, curves);
+    }
+  }
+  return curves;
+}
+
+std::string curves_svg(const std::string& title, const Summary& run, Drawn drawn) {
+  const uint64_t pass = drawn.gradients_per_pass;
+  const std::string along =
+      pass == 0 ? kGradients
+                : fmt::format("{} ({} are an epoch)", kGradients, with_commas(double(pass)));
+  return chart_svg(title, panels_of(joined(std::move(drawn.earlier), run), along));
 }
 
 std::string curves_text(const Summary& run) {
-  const std::vector<Panel> panels = panels_of(run);
+  const std::vector<Panel> panels = panels_of(joined({}, run));
   double x_high = 0;
   for (const Panel& panel : panels)
     x_high = std::max(x_high, span_of(panel.series.front().x).high);

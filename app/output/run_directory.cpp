@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "app/system/words.hpp"
@@ -82,6 +81,8 @@ RunDirectory::~RunDirectory() {
 Status RunDirectory::write(const std::string& name, const std::string& text) const {
   return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
 }
+
+std::ifstream RunDirectory::lines() const { return std::ifstream(part_of(path_)); }
 
 Status RunDirectory::stream(const std::string& line) { return metrics_->append(line + "\n"); }
 

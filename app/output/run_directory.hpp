@@ -4,7 +4,7 @@
 //                       interrupted, drained or failed
 //   metrics.jsonl       a line a sample, an epoch or an event; metrics.jsonl.part while it goes on
 //   plan.toml           the plan, where there is one
-//   curves.svg          loss and consensus distance
+//   curves.svg          loss, consensus distance, tests, of all lives of the run
 //   model.safetensors, model.pt   the averaged model (written by the objective)
 //   best/               where it was tested while it trained: the best model, in the same files,
 //                       and best.json, what it was judged by
@@ -12,6 +12,7 @@
 //   node.key            of a node: what its process signs with, for its owner's eyes alone
 #pragma once
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,8 @@ class RunDirectory {
 
   Status write(const std::string& name, const std::string& text) const;
 
+  /// The lines that are in metrics.jsonl.part; none where it cannot be read.
+  std::ifstream lines() const;
   /// Adds a line to metrics.jsonl.part, as GrowingFile does.
   Status stream(const std::string& line);
   /// metrics.jsonl, of all lines that were written. Error (world): how many are missing, or what

@@ -271,12 +271,17 @@ Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
   return make_objective(settings);
 }
 
-Status take_epochs(uint64_t epochs, const Objective& objective, Settings& settings) {
-  if (epochs == 0) return Done{};
+uint64_t gradients_per_pass(const Objective& objective, const Settings& settings) {
   uint64_t pass = 0;
   const int walkers = settings.objective.partition == kWhole ? 1 : settings.ranks;
   for (int rank = 0; rank < walkers; ++rank)
     pass += objective.gradients_per_pass(rank);
+  return pass;
+}
+
+Status take_epochs(uint64_t epochs, const Objective& objective, Settings& settings) {
+  if (epochs == 0) return Done{};
+  const uint64_t pass = gradients_per_pass(objective, settings);
   if (pass == 0)
     return user_error(
         fmt::format("epochs is {} with objective \"{}\", which has no data, accepted: --gradients",

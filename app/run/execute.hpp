@@ -39,6 +39,9 @@ Result<std::shared_ptr<Objective>> make_objective_of(const Settings&);
 /// the objective has no data.
 Status take_epochs(uint64_t epochs, const Objective&, Settings&);
 
+/// Of all ranks together over the data; 0: the objective has none.
+uint64_t gradients_per_pass(const Objective&, const Settings&);
+
 /// REQUIRES: check(settings), an objective made by make_objective_of for them.
 Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "app/checkpoint/real_disk.hpp"
-#include "app/output/curves.hpp"
 #include "app/output/json_output.hpp"
 #include "app/output/report.hpp"
 #include "app/run/interrupts.hpp"
@@ -168,6 +167,7 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   auto made = RunDirectory::make(directory, std::move(taken_up));
   if (!made) return made.error();
   directory_.emplace(std::move(*made));
+  if (auto lines = directory_->lines()) earlier_ = curves_in(lines);
   if (!directory_->warning().empty()) watch_.on_event(kAlarm + directory_->warning());
   watch_.tests.best = best_in(directory);
   if (Status s = directory_->write(kRunJson, run_json("running", "")); !s) return s;
@@ -386,7 +386,9 @@ Status RunRecord::write_all(const Summary& s, Objective& objective) {
   const Settings& settings = options_.settings;
   const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
                                         settings.ranks, settings.seed);
-  if (Status ok = directory_->write("curves.svg", curves_svg(title, s)); !ok) return ok;
+  const uint64_t pass = gradients_per_pass(objective, settings);
+  const std::string curves = curves_svg(title, s, {std::move(earlier_), pass});
+  if (Status ok = directory_->write("curves.svg", curves); !ok) return ok;
   if (s.failure || s.mean.size() == 0) return Done{};  // no mean: it ended before its ranks began
   return objective.save_model(directory_->path(), s.mean.vec());
 }

@@ -10,6 +10,7 @@
 #include "app/checkpoint/resume.hpp"
 #include "app/metrics/event_file.hpp"
 #include "app/options/options.hpp"
+#include "app/output/curves.hpp"
 #include "app/output/progress.hpp"
 #include "app/output/run_directory.hpp"
 #include "app/run/execute.hpp"
@@ -72,6 +73,7 @@ class RunRecord {
   Options options_;
   std::string description_, started_;
   std::optional<RunDirectory> directory_;
+  Curves earlier_;                            // of the lives of the run before this one
   std::optional<InterruptNote> interrupted_;  // in run.json, should Ctrl+C come
   std::optional<Progress> progress_;
   std::optional<EventFile> events_;       // with --tensorboard: the mean's

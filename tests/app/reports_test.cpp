@@ -1,5 +1,6 @@
 // Numbers as words, curves, and the table of idle times.
 #include <cmath>
+#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -129,7 +130,84 @@ TEST_CASE("a chart has round ticks, one range of x, and lines that differ beyond
   CHECK(count(">1,000<") == 2);
   CHECK(count(">0.2<") == 2);
   CHECK(count(">370<") + count(">1,234<") + count(">0.13<") == 0);
-  CHECK(count("stroke-dasharray") == 1);
+  std::set<std::string> strokes;
+  for (size_t at = svg.find("<polyline"); at != svg.npos; at = svg.find("<polyline", at + 1))
+    strokes.insert(svg.substr(at, svg.find(" stroke-width", at) - at));
+  CHECK(strokes.size() == 13);
+  CHECK(count("class=\"marker\"") == 13);  // one at the end of each
+}
+
+TEST_CASE("of two lines that are one the upper one has gaps, through which the lower one is seen") {
+  Series line{"a", {}, {}};
+  for (int k = 0; k < 200; ++k) {
+    line.x.push_back(k);
+    line.y.push_back(k + 1);
+  }
+  const std::string one = chart_svg("", {{"y", "x", false, false, false, {line}}});
+  CHECK(one.find("marker") == one.npos);
+  const std::string both = chart_svg("", {{"y", "x", false, false, false, {line, line}}});
+  const size_t lower = both.find("<polyline"), upper = both.find("<polyline", lower + 1);
+  CHECK(both.find("dasharray", lower) > upper);
+  CHECK(both.find("dasharray", upper) != both.npos);
+  std::set<std::string> places;  // x of the markers of the panel, apart from those of the legend
+  size_t markers = 0;
+  for (size_t at = both.find("marker", both.find("<rect", both.find("marker"))); at != both.npos;
+       at = both.find("marker", at + 1), ++markers)
+    places.insert(both.substr(at, both.find("m", at + 8) - at));
+  CHECK(markers == 12);
+  CHECK(places.size() == markers);  // none hides another
+}
+
+TEST_CASE("panels of one quantity show one range of it, and others their own") {
+  Series small{"", {0, 1}, {0, 1}}, large{"", {0, 1}, {0, 100}};
+  const auto hundreds = [&](const char* quantity) {
+    return count(chart_svg("", {{"a", "x", false, false, false, {small}, "loss"},
+                                {"b", "x", false, false, false, {large}, quantity}}),
+                 ">100<");
+  };
+  CHECK(hundreds("loss") == 2);
+  CHECK(hundreds("error") == 1);
+  CHECK(hundreds("") == 1);
+}
+
+TEST_CASE("the curves of a run that was killed twice are those of all its lives") {
+  std::istringstream lines(
+      "{\"at\":1,\"gradients\":10,\"loss\":5,\"consensus_distance\":1}\n"
+      "{\"tested_at\":1,\"gradients\":10,\"test_loss\":4,\"accuracy\":null}\n"
+      "{\"reported_at\":2,\"gradients\":20,\"rank\":0,\"reported\":{\"lr\":3,\"odd\":\"x\"}}\n"
+      "{\"at\":2,\"gradients\":20,\"loss\":null,\"consensus_distance\":2}\n"
+      "{\"at\":3,\"gradients\":30,\"loss\":7}\n"  // after the checkpoint: done once more
+      "{\"tested_at\":3,\"gradients\":30,\"test_loss\":9}\n"
+      "{\"time\":\"T\",\"event\":\"resumes\"}\n"
+      "{\"at\":0.5,\"gradients\":25,\"loss\":4}\n"
+      "{\"gradients\":-1,\"at\":9}\n[1]\n{\"gradients\":1,\"reported\":7}\nno JSON\n");
+  const Curves earlier = curves_in(lines);
+  REQUIRE(earlier.samples.size() == 3);
+  CHECK(earlier.samples[0].loss == 5);
+  CHECK(std::isnan(earlier.samples[1].loss));
+  CHECK(earlier.samples[1].consensus_distance == 2);
+  CHECK(earlier.samples[2].gradients == 25);
+  REQUIRE(earlier.tests.size() == 1);
+  CHECK(earlier.tests[0].test.loss == 4);
+  CHECK(std::isnan(earlier.tests[0].test.accuracy));
+  REQUIRE(earlier.reported.size() == 2);
+  CHECK(earlier.reported[0].values == std::vector<std::pair<std::string, double>>{{"lr", 3}});
+  Summary run;
+  for (const uint64_t gradients : {22, 40, 60}) {
+    RunSample p;
+    p.at_s = static_cast<double>(gradients);
+    p.gradients = gradients;
+    p.loss = 1;
+    run.curve.push_back(p);
+  }
+  const auto points = [&](const Curves& before) {
+    const std::string svg = curves_svg("", run, {before, 30});
+    CHECK(count(svg, ">gradients (30 are an epoch)<") > 0);
+    const size_t at = svg.find("points=\"");
+    return count(svg.substr(at, svg.find('"', at + 8) - at), ",");
+  };
+  CHECK(points({}) == 3);
+  CHECK(points(earlier) == 4);  // 10, and not 25, which is after 22
 }
 
 TEST_CASE("a band lies around its curve, at the foot where a logarithm has no place for it") {
