@@ -14,8 +14,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kPoll_s = 0.1;       // between two considerations, at most
-constexpr double kRounding_s = 1e-6;  // of a timer's time
+constexpr double kPoll_s = 0.1;  // between two considerations, at most
 constexpr double kFetchDials_s = 3;
 constexpr size_t kGraphMade = 512;
 
@@ -92,20 +91,14 @@ void Cluster::carry_out(MembershipEffects& effects) {
   arm(effects.timer_at);
 }
 
-// A CAF timer cannot be taken back: one that is not for the time that is needed first is ignored
-// when it comes. (If it armed another, timers would be more and more.)
 void Cluster::arm(double at) {
-  const double wanted_s = std::min(
-      {at, deps_.clock.now() + kPoll_s, rosters_.at(), views_.at(), rates_.at(), armed_s_});
-  if (wanted_s >= armed_s_) return;
-  armed_s_ = wanted_s;
-  scheduled_send(caf::actor_cast<ClusterActor>(this), deps_.clock.instant(armed_s_), Tick{});
+  at = std::min({at, deps_.clock.now() + kPoll_s, rosters_.at(), views_.at(), rates_.at()});
+  if (timer_.arm(at))
+    scheduled_send(caf::actor_cast<ClusterActor>(this), deps_.clock.instant(at), Tick{});
 }
 
 void Cluster::on_tick() {
-  if (deps_.clock.now() + kRounding_s < armed_s_) return;
-  armed_s_ = kNever;
-  if (!membership_) return;
+  if (!timer_.rings(deps_.clock.now()) || !membership_) return;
   publish_what_is_due();
   if (fetch_until_s_ < kNever) fetch_from_somebody();
   tell(&Membership::timer);

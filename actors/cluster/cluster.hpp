@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/clocks/next_timer.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/cluster/departures.hpp"
@@ -133,7 +134,7 @@ class Cluster final : public ClusterActor::base {
   std::set<std::string>
       cut_;             // nodes of whom the membership was told that this one cannot reach them
   bool stops_ = false;  // the whole run
-  double armed_s_ = kNever;
+  NextTimer timer_;
   Pace rosters_, rates_;           // that are published here
   Pace views_{kView_s};            // of the members, for the transfers
   double fetch_until_s_ = kNever;  // somebody is dialled to fetch from

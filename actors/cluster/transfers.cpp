@@ -14,7 +14,6 @@ namespace grapevine {
 namespace {
 
 constexpr double kNeedAgain_s = 2;
-constexpr double kTransferRounding_s = 1e-6;  // of a timer's time
 
 bool has_rank(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
 
@@ -54,19 +53,16 @@ void Transfers::again(Mail mail) {
   send(caf::actor_cast<TransfersActor>(this), std::move(mail));
 }
 
-// A CAF timer cannot be taken back: one that is not for the time that is needed first is ignored
-// when it comes.
 void Transfers::arm() {
-  const double at = std::min({mean_due_s_, source_due_s_, fetcher_due_s_});
-  if (at >= armed_s_ || at == kNever) return;
-  armed_s_ = std::max(at, deps_.clock.now());
-  scheduled_send(caf::actor_cast<TransfersActor>(this), deps_.clock.instant(armed_s_), Tick{});
+  const double at =
+      std::max(std::min({mean_due_s_, source_due_s_, fetcher_due_s_}), deps_.clock.now());
+  if (timer_.arm(at))
+    scheduled_send(caf::actor_cast<TransfersActor>(this), deps_.clock.instant(at), Tick{});
 }
 
 void Transfers::on_tick() {
   const double now = deps_.clock.now();
-  if (now + kTransferRounding_s < armed_s_) return;
-  armed_s_ = kNever;
+  if (!timer_.rings(now)) return;
   if (now >= mean_due_s_)
     averaging([](MeanExchange& m, double t, MeanEffects& out) { m.timer(t, out); });
   if (now >= source_due_s_)

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/clocks/next_timer.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/cluster/rank_sum.hpp"
@@ -87,7 +88,7 @@ class Transfers final : public TransfersActor::base {
   std::deque<Hashing> hashing_;             // the first is under way
   std::shared_ptr<const Mean> own_;         // of the ranks here, to be measured
   double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever;
-  double armed_s_ = kNever;
+  NextTimer timer_;
   std::vector<std::string> needed_;  // nodes with whom links are, as the cluster was told
   double needed_at_s_ = -kNever;
 };

@@ -80,8 +80,7 @@ NcclLinks::NcclLinks(std::string self, size_t largest, std::shared_ptr<const Ncc
           [post = to_owner_, keep = device_](std::function<void()> what) {
             (*post)([keep, what = std::move(what)] { what(); });
           },
-          kOptions),
-      armed_s_(kNever) {
+          kOptions) {
   static_cast<void>(edges_.start());  // lost: then there are no payloads
 }
 
@@ -114,8 +113,7 @@ bool NcclLinks::take_turn(Peer& p) const {
 
 void NcclLinks::tick() {
   const double now = time_.now_s() + kRounding_s;
-  if (now < armed_s_) return;
-  armed_s_ = kNever;
+  if (!timer_.rings(now)) return;
   for (const auto& [node, p] : peers_) {
     if (p->edge && p->edge->due_s() <= now) p->edge->poll(now);
     if (p->stage == Peer::Stage::waiting) try_to_connect(node, *p);
@@ -132,8 +130,7 @@ void NcclLinks::arm() {
     if (p->stage == Peer::Stage::waiting) next_s = std::min(next_s, time_.now_s() + kAgain_s);
     if (p->exchange == Peer::Exchange::requested) next_s = std::min(next_s, p->answer_by_s);
   }
-  if (next_s >= armed_s_) return;
-  armed_s_ = next_s;
+  if (!timer_.arm(next_s)) return;
   time_.at(next_s, [me = weak_from_this()] {
     if (const auto self = me.lock()) self->tick();
   });

@@ -37,6 +37,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/clocks/next_timer.hpp"
 #include "actors/device/device_dock.hpp"
 #include "actors/transport/link_transport.hpp"
 #include "kernels/gpu/nccl.hpp"
@@ -111,7 +112,7 @@ class NcclLinks : public std::enable_shared_from_this<NcclLinks> {
   OwnerTime time_;
   NcclEdges edges_;
   std::map<std::string, std::unique_ptr<Peer>> peers_;  // by node
-  double armed_s_;
+  NextTimer timer_;
 };
 
 }  // namespace grapevine
