@@ -7,7 +7,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "app/metrics/metrics_text.hpp"
 #include "app/metrics/readiness.hpp"
 #include "app/system/ask_node.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/base/mutex.hpp"
 #include "kernels/base/spec.hpp"
 
@@ -94,30 +94,32 @@ struct MetricsServer::Parts {
   Mutex mutex;
   std::string address GV_GUARDED_BY(mutex), key GV_GUARDED_BY(mutex);  // of the console
   std::atomic<bool> expects_others = false;
-  std::timed_mutex asking;  // one thread at a time
-  Json status;              // as last told
-  std::chrono::steady_clock::time_point told_at;
+  bool is_asking GV_GUARDED_BY(mutex) = false;  // one thread at a time asks the node
+  std::condition_variable answered;
+  Json status GV_GUARDED_BY(mutex);  // as last told
+  std::chrono::steady_clock::time_point told_at GV_GUARDED_BY(mutex);
   std::thread thread;
 
   /// As the node has told within kFresh. Errors: it does not listen yet, or does not answer.
   Result<Json> status_of_now() {
-    std::string console, secret;
-    {
-      const Lock lock(mutex);
-      console = address;
-      secret = key;
-    }
-    if (console.empty()) return world_error("the node does not listen yet");
-    const std::unique_lock one(asking, kTurn);
-    if (!one) return world_error("the node has not answered the last question yet");
-    const auto now = std::chrono::steady_clock::now();
-    if (!status.is_object() || now - told_at > kFresh) {
-      const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
-      if (!told) return told.error();
-      status = json_of_text<Json>(*told);
-      if (!status.is_object()) return world_error("the node's answer is no status");
-      told_at = std::chrono::steady_clock::now();
-    }
+    Lock lock(mutex);
+    if (address.empty()) return world_error("the node does not listen yet");
+    const auto is_free = [this]() GV_REQUIRES(mutex) { return !is_asking; };
+    if (!answered.wait_for(lock, kTurn, is_free))
+      return world_error("the node has not answered the last question yet");
+    const bool is_fresh = std::chrono::steady_clock::now() - told_at <= kFresh;
+    if (status.is_object() && is_fresh) return status;
+    const std::string console = address, secret = key;
+    is_asking = true;
+    lock.unlock();
+    const auto told = caught([&] { return ask_node(console, secret, {ConsoleVerb::status, {}}); });
+    lock.lock();
+    is_asking = false;
+    answered.notify_all();
+    if (!told) return told.error();
+    status = json_of_text<Json>(*told);
+    if (!status.is_object()) return world_error("the node's answer is no status");
+    told_at = std::chrono::steady_clock::now();
     return status;
   }
 

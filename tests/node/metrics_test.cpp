@@ -3,11 +3,14 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "app/metrics/readiness.hpp"
 #include "tests/app/tools.hpp"
@@ -122,6 +125,25 @@ void check_page(const std::string& page) {
 }
 
 }  // namespace
+
+TEST_CASE("scrapes at once are all answered") {
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0", "--metrics=0"});
+  nodes[0]->address();  // it has said by then where its metrics are
+  const std::string url = "http://" + url_of(*nodes[0]);
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> scrapes;
+  for (int k = 0; k < 8; ++k)
+    scrapes.emplace_back([&] {
+      httplib::Client client(url);
+      for (int attempt = 0; attempt < 50; ++attempt) {  // a busy machine may be late
+        const auto got = client.Get("/metrics");
+        if (got && got->status == 200) return void(++answered);
+      }
+    });
+  for (std::thread& scrape : scrapes)
+    scrape.join();
+  CHECK(answered == 8);
+}
 
 TEST_CASE("a node serves its metrics, to whom asks for either format") {
   auto nodes = start_nodes(2, 2,
