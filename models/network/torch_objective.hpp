@@ -10,7 +10,7 @@
 // one thread it is also seeded by (seed, rank, index) before each gradient, so dropout repeats;
 // with several it draws as it comes. LibTorch's own threads are set to one per thread of ours.
 //
-// CPU and fp32. An exception of the network's or of the loss ends the run, which fails with its
+// An exception of the network's or of the loss ends the run, which fails with its
 // text.
 #pragma once
 #include <ATen/ATen.h>

@@ -71,6 +71,10 @@ run_packed() {
   (cat "$site"/torch/lib/libtorch_c*.so "$site"/nvidia/*/lib/*.so* >/dev/null 2>&1 &)  # from the disk once
   GPU_LIBRARIES=$pack/lib:$site/torch/lib$(printf ':%s' "$site"/nvidia/*/lib)
   export GPU_LIBRARIES
+  local program
+  for program in "$pack"/grapevine "$pack"/bin/*; do  # what a program lacks is said before it is run
+    LD_LIBRARY_PATH=$GPU_LIBRARIES ldd "$program" 2>/dev/null | sed -n "/not found/s|^|$program:|p" || true
+  done
   GPU_COMMIT=$(cat "$pack/commit") COMPUTE_SANITIZER=$(tool compute-sanitizer) \
     exec python3 tests/bench/gpu_steps.py "$pack" "$folder" "$@"
 }

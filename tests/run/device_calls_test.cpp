@@ -1,5 +1,5 @@
 // What a gradient and an exchange cost in calls of the device, counted on one that does nothing and
-// always has something to be waited for. kernels/README.md has the table.
+// always has something to be waited for. kernels/MEASURED.md has the table.
 #include <atomic>
 #include <memory>
 #include <sstream>
@@ -93,9 +93,10 @@ class CountingCalls final : public Device {
 struct Counted {
   Calls calls;
   double gradients = 0, ends = 0;  // of exchanges
+  double samples = 0;
 };
 
-Counted count(Clock clock, int ranks, uint64_t gradients) {
+Counted count(Clock clock, int ranks, uint64_t gradients, double sample_s = 1e6) {
   Settings s = free_gossip("complete", ranks, 0.2);
   s.clock = clock;
   s.method = "a2cid2";
@@ -103,7 +104,7 @@ Counted count(Clock clock, int ranks, uint64_t gradients) {
   s.target = 0;
   s.until_s = 0;
   s.gradients = gradients;
-  s.sample_s = 1e6;
+  s.sample_s = sample_s;
   s.objective.objective = "quadratic";
   s.objective.dim = 20;
   s.lr = {0.02, Schedule::constant, 0};
@@ -115,11 +116,13 @@ Counted count(Clock clock, int ranks, uint64_t gradients) {
   REQUIRE(share);
   RunHooks hooks;
   hooks.device = std::move(*share);
+  double samples = 0;
+  hooks.sink.on_sample = [&samples](const RunSample&) { ++samples; };
   const auto result = run(s, objective, std::move(hooks));
   REQUIRE(result);
   const Outcome& outcome = result->outcome;
   return {device.all(), static_cast<double>(outcome.gradients),
-          2 * static_cast<double>(outcome.exchanges)};
+          2 * static_cast<double>(outcome.exchanges), samples};
 }
 
 }  // namespace
@@ -140,4 +143,17 @@ TEST_CASE("a gradient and an exchange cost a device the calls that the table say
   INFO("an end of an exchange: " << end.text());
   CHECK((end.passes <= 6 && end.copies <= 1 && end.records <= 3 && end.waits <= 3));
   CHECK((end.queries <= 3 && end.functions <= 3));
+}
+
+TEST_CASE("a sample takes as many copies from a device, however many ranks are there") {
+  const auto of_a_sample = [](int ranks) {
+    const auto gradients = static_cast<uint64_t>(50 * ranks);
+    const Counted without = count(Clock::simulated, ranks, gradients);
+    const Counted with = count(Clock::simulated, ranks, gradients, 1);
+    REQUIRE(with.samples > without.samples + 10);
+    return (with.calls.copies - without.calls.copies) / (with.samples - without.samples);
+  };
+  const double of_two = of_a_sample(2);
+  CHECK(of_two > 0);
+  CHECK(of_two == of_a_sample(6));
 }

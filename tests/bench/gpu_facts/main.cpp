@@ -95,7 +95,9 @@ bool put(const Question& question) {
 }  // namespace
 
 int main(int count, char** words) {
-  setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // no kernel is loaded while another one stands still
+  // A question may stand still while another one's kernel would be loaded. The product has no such
+  // kernel, and sets nothing.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   if (count == 3 && std::strcmp(words[1], "--ask") == 0) {
     if (const Question* question = find(kQuestions, words[2])) perform(*question);
