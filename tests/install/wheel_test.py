@@ -210,7 +210,7 @@ class BesideTorch(unittest.TestCase):
         self.assertIn(" 0 failed", outcome.stdout)
 
 
-TESTS_OF_SCRIPTS = ("sampler_test",)
+TESTS_OF_SCRIPTS = ("sampler_test", "work_test", "launch_test")
 
 
 class Outcome(unittest.TextTestResult):
