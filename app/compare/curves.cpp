@@ -112,12 +112,6 @@ void add_ranks(const std::vector<std::vector<std::vector<ErrorPoint>>>& of_rank,
 
 }  // namespace
 
-double number_in(const Json& object, const std::string& name) {
-  const auto found = object.find(name);
-  const bool has_it = found != object.end() && found->is_number();
-  return has_it ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
-}
-
 std::vector<ErrorPoint> error_curve(const Measure& measure, const Json& result) {
   std::vector<ErrorPoint> curve;
   auto add = [&](const Json& from, const char* at) {

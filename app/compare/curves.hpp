@@ -19,9 +19,6 @@ std::vector<ErrorPoint> error_curve(const Measure&, const Json& result);
 /// A field of a table: in quotes where it has a comma, a quote or a line's end.
 std::string csv_field(const std::string&);
 
-/// A number of an object; NaN where it is null or not there.
-double number_in(const Json& object, const std::string& name);
-
 /// Error against bytes sent and against virtual time; a curve a group, the mean over its seeds.
 std::string comparison_svg(const Job&, const JobOutcome&);
 

@@ -96,11 +96,6 @@ std::vector<Panel> panels_of(const Curves& curves, const std::string& along = kG
 
 // --- of several lives
 
-double number_in(const Json& line, const char* name) {
-  const auto found = line.find(name);
-  return found != line.end() && found->is_number() ? found->get<double>() : std::nan("");
-}
-
 void cut_after(uint64_t gradients, Curves& curves) {
   const auto is_beyond = [gradients](const auto& p) { return p.gradients > gradients; };
   std::erase_if(curves.samples, is_beyond);

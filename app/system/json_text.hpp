@@ -1,5 +1,6 @@
 // JSON's text, to and from anybody: nothing that stands in a text or is nested in one ends us.
 #pragma once
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -39,6 +40,14 @@ inline bool is_shallow(std::string_view text) {
 template <class Value>
 Value json_of_text(std::string_view text) {
   return is_shallow(text) ? Value::parse(text, nullptr, false) : Value(Value::value_t::discarded);
+}
+
+/// A number of an object; NaN where it is null or not there.
+template <class Value>
+double number_in(const Value& object, const std::string& name) {
+  const auto found = object.find(name);
+  const bool has_it = found != object.end() && found->is_number();
+  return has_it ? found->template get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
 /// Each text in it as printable() shows it. REQUIRES: it came from json_of_text().
