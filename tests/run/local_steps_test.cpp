@@ -119,26 +119,31 @@ struct Outer {
   }
 };
 
-/// Ranks that start at their own numbers and have nothing to descend; where each gradient was
-/// taken.
-class Watched final : public Objective {
+/// Of one parameter, and with nothing to evaluate or save.
+class OneNumber : public Objective {
  public:
   const ParameterLayout& layout() const override { return layout_; }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "one number"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  ParameterLayout layout_ = ParameterLayout::flat(1, DType::f64);
+};
+
+/// Ranks that start at their own numbers and have nothing to descend; where each gradient was
+/// taken.
+class Watched final : public OneNumber {
+ public:
   void initial_point(int rank, Vec x) const override { *x.as<double>() = rank; }
   double gradient(int, int rank, uint64_t, ConstVec x, Vec g) override {
     places[static_cast<size_t>(rank)].push_back(*x.as<double>());
     *g.as<double>() = 0;
     return 0;
   }
-  Evaluation evaluate(int, int, ConstVec) override { return {}; }
-  uint64_t gradients_per_pass(int) const override { return 0; }
-  std::string description() const override { return "places"; }
-  Status save_model(const std::string&, ConstVec) override { return Done{}; }
 
   std::vector<Numbers> places = std::vector<Numbers>(kRanks);
-
- private:
-  ParameterLayout layout_ = ParameterLayout::flat(1, DType::f64);
 };
 
 }  // namespace
@@ -467,11 +472,10 @@ TEST_CASE("inner steps are taken near x as exchanges have moved it, in the middl
 }
 
 /// Rank 0 descends by one number a gradient, and rank 1 stays where exchanges move it.
-class Leader final : public Objective {
+class Leader final : public OneNumber {
  public:
   static constexpr uint64_t kRound = 50, kWithin = 10;
 
-  const ParameterLayout& layout() const override { return layout_; }
   void initial_point(int, Vec x) const override { *x.as<double>() = 0; }
   double gradient(int, int rank, uint64_t number, ConstVec x, Vec g) override {
     const double place = *x.as<double>();
@@ -480,17 +484,12 @@ class Leader final : public Objective {
     *g.as<double>() = rank == 0 ? 1 : 0;
     return 0;
   }
-  Evaluation evaluate(int, int, ConstVec) override { return {}; }
-  uint64_t gradients_per_pass(int) const override { return 0; }
-  std::string description() const override { return "a leader"; }
-  Status save_model(const std::string&, ConstVec) override { return Done{}; }
 
   int met_within = 0;  // gradients of rank 1 beside rank 0, where that one is within a round
 
  private:
   double leader_ = 0;
   bool within_ = false;
-  ParameterLayout layout_ = ParameterLayout::flat(1, DType::f64);
 };
 
 TEST_CASE("an exchange in the middle of a round averages the steps of that round too") {
