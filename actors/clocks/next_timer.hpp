@@ -22,13 +22,11 @@ class NextTimer {
     return true;
   }
 
-  double at() const { return at_; }  // infinite: none
-
  private:
   static constexpr double kNone = std::numeric_limits<double>::infinity();
   static constexpr double kRounding_s = 1e-6;  // of a timer's time
 
-  double at_ = kNone;
+  double at_ = kNone;  // kNone: no message is on its way
 };
 
 }  // namespace grapevine

@@ -43,7 +43,7 @@ struct NodeStatus {
 /// The part of the status that the membership knows; the rest is empty.
 NodeStatus status_of(const Membership&);
 
-/// What all other members have done. A member that has told nothing yet is in it with number 0.
+/// The work of all other members. A member that has told nothing yet has number 0.
 std::vector<MemberWork> work_of_others(const Membership&);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// What a script's layout means for its node: the objective of a run that it begins, the tensors
-// that are not trained (its aside) in the memory that it shares, and whether another script fits
+// The layout of a script, for its node: the objective of the run that the script begins, the
+// tensors in its shared memory that are not trained (its aside), and whether another script fits
 // the run.
 #pragma once
 #include <memory>

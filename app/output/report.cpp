@@ -92,8 +92,8 @@ std::string epoch_text(const EpochInfo& e) {
 
 const char* const kWordsOfARun =
     "(epoch: a version of the graph; chi1, chi2: seconds in which differences between ranks "
-    "shrink, over the whole graph and over an edge; eta, alpha~: the momentum and the step of an exchange "
-    "for this graph; consensus distance: the mean over ranks of |x - mean|^2)";
+    "shrink, over the whole graph and over an edge; eta, alpha~: the momentum and the step of an "
+    "exchange for this graph; consensus distance: the mean over ranks of |x - mean|^2)";
 
 std::optional<Error> shortfall_of(const Summary& s) {
   if (s.incomplete.empty() || s.interrupted || s.drained || s.stopped_early) return std::nullopt;
