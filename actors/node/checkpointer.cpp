@@ -105,7 +105,7 @@ void Checkpointer::watch_age() {
   alarm.is =
       fmt::format("the last complete checkpoint is {:.0f} s old, and one is due every {:.0f} s",
                   age_s, every_s);
-  alarm.advice = "see to the disk";
+  alarm.advice = "check the disk";
   deps_.sink.raise(alarm);
 }
 

@@ -57,7 +57,7 @@ Result<std::string> read_whole(const DiskView& disk, const std::string& path, ui
   Checksum sum;
   sum.add(bytes->data(), bytes->size());
   if (bytes->size() == size && sum.value() == hash) return std::move(*bytes);
-  return user_error(path + " is not as it was written: its hash differs");
+  return user_error(path + " has changed since it was written: its hash differs");
 }
 
 Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,

@@ -252,7 +252,7 @@ CheckpointFolder folder_of(const std::string& manifest_text) {
 Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text) {
   const Json object = json_of_text<Json>(text);
   if (!has_its_hash(object))
-    return user_error(path + " is damaged or no manifest: its hash is not that of the rest");
+    return user_error(path + " is damaged or no manifest: its hash differs from its contents");
   if (const uint64_t format = format_of(object); format > kCheckpointFormat)
     return user_error(fmt::format("{} has format {}, accepted: {}; a later grapevine wrote it",
                                   path, format, kCheckpointFormat));

@@ -1,4 +1,4 @@
-// grapevine cost: what the time of a finished run went to, from its folder.
+// grapevine cost: how the time of a finished run was spent, from its folder.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -50,8 +50,7 @@ Result<int> show_cost(Options options) {
       without += (without.empty() ? "" : ", ") + folder;
   }
   if (costs.empty())
-    return user_error(
-        fmt::format("no result in {} tells what its time went to, {}", run, kAccepted));
+    return user_error(fmt::format("no result in {} has the times of a run, {}", run, kAccepted));
   if (!without.empty()) std::fprintf(stderr, "without %s: no result there\n", without.c_str());
   const Cost all = sum_of(costs);
   if (options.json) {

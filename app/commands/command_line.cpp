@@ -33,7 +33,7 @@ const char kCompareFooter[] =
     "\n"
     "  grapevine compare job.toml        a table, job.results/ and its compare.svg\n"
     "  grapevine compare job.toml        again: runs only what is missing\n"
-    "--threads sets how many runs go on at once.\n";
+    "--threads sets how many runs are made at the same time.\n";
 
 struct CommandRow {
   // Which options it takes: those whose row names it. Commands with the same options share one.
@@ -86,7 +86,7 @@ const CommandRow kCommands[] = {
      "  grapevine reproduce all --json      all that need no data set\n"
      "Exit status 1 if a claim does not hold.\n"},
     {kNode, "node", node,
-     "One process of a run of several; --ranks counts the ranks of this process.",
+     "Start one process of a run; --ranks is the number of ranks of this process.",
      "Examples, two terminals:\n"
      "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
      "  grapevine node --join a --ranks 8           takes the job's options from the run\n"
@@ -121,9 +121,9 @@ const CommandRow kCommands[] = {
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
      "Example: grapevine ctl a status --json\n"},
     {kCost, "cost", show_cost,
-     "What the time of a run that has ended went to, and how much of it was work.",
+     "How the time of a finished run was spent, and how much of it was work.",
      "Examples:\n"
-     "  grapevine cost runs/long            of a launch: its nodes added up\n"
+     "  grapevine cost runs/long            of a launch: the sum over its nodes\n"
      "  grapevine cost runs/long --json\n"},
     {kKeygen, "keygen", make_key, "Make a run key, the secret that all nodes of a run share.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
@@ -221,12 +221,12 @@ struct Positional {
 constexpr Positional kPositionals[] = {
     {kTopology, "topology", "SPEC", "the graph, as --topology"},
     {kCompare, "job", "JOB", "the job file, as --job"},
-    {kReproduce, "name", "NAME", "which one, as --name"},
+    {kReproduce, "name", "NAME", "the family of claims, as --name"},
     {kCtl, "address", "ADDR", "where a node listens"},
     {kCtl, "verb", "VERB",
      "status, metrics, topology, reconfigure, drain, stop, inject, checkpoint, snapshot, events"},
     {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
-    {kKeygen, "argument", "FILE", "where it goes"},
+    {kKeygen, "argument", "FILE", "the file to write"},
     {kCost, "argument", "RUN", "the folder of a run"},
 };
 

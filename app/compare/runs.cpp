@@ -200,9 +200,10 @@ Result<FolderLock> lock_results(const std::string& folder) {
   auto lock = FolderLock::take(folder);
   if (!lock) return unwritable(lock.error().message);
   if (!*lock)
-    return user_error(fmt::format(
-        "out is \"{}\", where another compare is at work, accepted: its end, or another --out",
-        folder));
+    return user_error(
+        fmt::format("out is \"{}\", where another compare runs, accepted: another --out, or "
+                    "start again after its end",
+                    folder));
   if (const std::string& warning = (**lock).warning(); !warning.empty())
     std::fprintf(stderr, "%s\n", warning.c_str());
   return std::move(**lock);

@@ -169,7 +169,8 @@ void add_cost(Page& page, const Json& s) {
   if (!cost.is_object()) return;
   page.family("efficiency_ratio", "gauge", "Of the time so far: work of the ranks here, 0 to 1.");
   page.series("", cost.at("efficiency"));
-  page.family("cost_seconds", "gauge", "Of the time so far, over the ranks here: what it went to.");
+  page.family("cost_seconds", "gauge",
+              "Seconds of the ranks here so far, by what they were spent on.");
   for (const auto& [part, seconds] : cost.at("parts").items())
     page.series(label("part", part), seconds);
 }

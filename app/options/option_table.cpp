@@ -167,7 +167,8 @@ OptionTable rows_of_the_objective(Options& o) {
       {"dim", &b.dim, kSized, "N", "number of coordinates of the analytic objectives"},
       {"noise", &b.noise, kRuns, "X",
        "standard deviation of the quadratic's gradient noise, per coordinate"},
-      {"zeta2", &b.zeta2, kRuns, "X", "how far the ranks of an analytic objective disagree"},
+      {"zeta2", &b.zeta2, kRuns, "X",
+       "how far the optima of the ranks of an analytic objective differ"},
       {"mu", &b.mu, kRuns, "X", "smallest singular value of the quadratics; the largest is 1"},
       {"r0", &b.r0, kRuns, "X", "distance of the optimum from the start"},
       {"rows", &b.rows, kRuns, "N", "rows of the matrix objective"},
@@ -229,7 +230,7 @@ OptionTable rows_of_several_processes(Options& o) {
        "number of ranks whose steps scripts compute; launch starts as many scripts with the "
        "command behind --"},
       {"restarts", &o.restarts, kLaunch, "N",
-       "how often a script that ends before its share is done is started again"},
+       "how often launch restarts a script that ends too early"},
       {"door", &o.door, kNode, "PATH",
        "path of the unix socket for scripts; default: by the node's name"},
       {"nodes", &o.nodes, kLaunch, "N", "number of processes, each with --ranks ranks"},
@@ -245,7 +246,7 @@ OptionTable rows_of_several_processes(Options& o) {
 
 OptionTable rows_of_the_program(Options& o) {
   return {
-      {"svg", &o.svg, kTopology, "FILE", "draw the graph"},
+      {"svg", &o.svg, kTopology, "FILE", "file to draw the graph into"},
       {"job", &o.job, kCompare, "FILE", "what is compared (TOML)"},
       {"name", &o.name, kReproduce, "NAME",
        "the family of claims; all: those that need no data set"},
@@ -253,7 +254,7 @@ OptionTable rows_of_the_program(Options& o) {
       {"steps", &o.steps, kReproduce, "N",
        "most rounds of a run, for a quick look; claims then fail; 0: as many as needed"},
       {"sample", &o.sample, kTrain | kSimulate, "TEXT",
-       "language models: at the end the averaged model goes on with this text, which is printed"},
+       "language models: at the end the averaged model continues this text, and prints it"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
       {"json", &o.json,
        kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl | kDoctor | kCost, "",

@@ -274,7 +274,7 @@ TEST_CASE("two at once on one job are refused in a sentence") {
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
   const int folder = open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   REQUIRE(flock(folder, LOCK_EX) == 0);
-  check_refused("compare " + job + " --out " + scratch.path(), 2, {"another compare is at work"});
+  check_refused("compare " + job + " --out " + scratch.path(), 2, {"another compare runs"});
   close(folder);
   CHECK(run_grapevine("compare " + job + " --out " + scratch.path()).status == 0);
 }
