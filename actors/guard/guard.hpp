@@ -5,16 +5,15 @@
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
 //   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), updated at a step; constant
-//             while
-//             the rank does not step. At an optimum steps and distances are rounding errors, and
-//             neither predicts the other.
+//             while the rank does not step. At an optimum steps and distances are rounding errors,
+//             and neither predicts the other.
 //   way_e     the larger of: the sum of |u| since its last exchange with any rank, and the sum
 //             since its last exchange on edge e (or since the edge exists) divided by degree
 //   used_e    used part of the allowance of edge e, in usual steps; at a step
 //             max(0, used_e - r / degree)
 //   r         3 if more than half of the edges are far: then this rank was apart, and its own data
-//   pull it back by less than the edges move it together; else 1/8, and 1/8 if the senders
-//             of a message cannot be told apart
+//             pull it back by less than the edges move it together; else 1/8, and 1/8 if the
+//             senders of a message cannot be told apart
 //
 // With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance f_e =
 // usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances that
