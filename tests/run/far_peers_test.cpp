@@ -1,11 +1,19 @@
 // Healthy runs under the guard (actors/guard): nothing is scaled, nobody is without exchanges, and
 // a run goes as it goes without a guard.
+//
+//   bin/actors_runs_test "what the guard does to*"     200 draws of method, graph, rate and fault
+//   GRAPEVINE_SEED=17 bin/actors_runs_test "what*"     one of them
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <mutex>
+#include <optional>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
+#include "tests/seeds.hpp"
 
 using namespace grapevine;
 
@@ -41,7 +49,7 @@ Seen seen(const Settings& s) {
   RunHooks hooks;
   std::vector<Alarm> alarms;
   hooks.sink.on_alarm = [&](const Alarm& alarm) { alarms.push_back(alarm); };
-  RunResult result = simulate_one(s, 1, std::move(hooks));
+  RunResult result = simulate_one(s, s.seed, std::move(hooks));
   return {std::move(result), std::move(alarms)};
 }
 
@@ -75,6 +83,145 @@ Settings halves(const char* method, const char* topology, double rate, double lr
   s.plan.link_faults = {cut};
   s.until_s = 2 * cut.until;
   return s;
+}
+
+constexpr std::pair<const char*, const char*> kMethods[] = {
+    {"a2cid2", ""},
+    {"ad_psgd", ""},
+    {"d_psgd", ""},
+    {"qgm", ""},
+    {"d2", ""},
+    {"sgp", ""},
+    {"choco", ""},
+    {"deepsqueeze", ""},
+    {"powergossip", ""},
+    {"moniqua", ""},
+    {"all_reduce", ""},
+    {"gradient_tracking", ""},
+    {"relaysgd", "chain"},
+    {"relaysgd_async", "chain"},
+    {"relaysum_grad", "binary-tree"},
+};
+
+/// What happens to healthy ranks; `s` has eight of them, and its end.
+struct Happening {
+  const char* name;
+  void (*happens)(Settings& s);
+};
+
+constexpr Happening kHappenings[] = {
+    {"nothing", [](Settings&) {}},
+    {"latency of 2 steps", [](Settings& s) { s.link.latency_s = 2; }},
+    {"loss of 10 %", [](Settings& s) { s.plan.link_faults = {loss_of(FrameClass::all, 0.1)}; }},
+    {"a rank dies and comes back with a copy",
+     [](Settings& s) {
+       s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {3}, s.until_s / 4),
+                             rank_fault(RankFaultKind::restart, {3}, s.until_s / 2)};
+     }},
+    {"three ranks come late",
+     [](Settings& s) {
+       s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {1, 2, 6}, 0.01),
+                             rank_fault(RankFaultKind::restart, {1, 2, 6}, s.until_s / 2)};
+     }},
+    {"one rank pauses",
+     [](Settings& s) {
+       s.plan.rank_faults = {rank_fault(RankFaultKind::pause, {3}, s.until_s / 3)};
+       s.plan.rank_faults[0].until = s.until_s / 2;
+     }},
+    {"all ranks pause",
+     [](Settings& s) {
+       s.plan.rank_faults = {rank_fault(RankFaultKind::pause, {}, s.until_s / 3)};
+       s.plan.rank_faults[0].until = s.until_s / 2;
+     }},
+    {"a partition heals",
+     [](Settings& s) {
+       LinkFault cut = loss_of(FrameClass::all, 1);
+       for (int a = 0; a < 4; ++a)
+         for (int b = 4; b < 8; ++b)
+           cut.links.push_back({a, b});
+       cut.at = s.until_s / 4;
+       cut.until = s.until_s / 2;
+       s.plan.link_faults = {cut};
+     }},
+    {"one rank is 10 times slower",
+     [](Settings& s) {
+       s.plan.rank_faults = {rank_fault(RankFaultKind::slow, {3}, 0)};
+       s.plan.rank_faults[0].factor = 10;
+     }},
+    {"AdamW", [](Settings& s) { s.rule.optimizer.kind = OptimizerKind::adamw; }},
+    {"no schedule",
+     [](Settings& s) {
+       s.lr = {0.05, Schedule::constant, 0};
+     }},
+    {"30 inner steps, outer 0.7 and 0.9",
+     [](Settings& s) {
+       s.inner_steps = 30;
+       s.outer_lr = 0.7;
+       s.until_s *= 10;
+     }},
+};
+
+struct Draw {
+  Settings settings;
+  const char* happening = "";
+};
+
+/// By the seed: a method, a graph, a rate and a happening that go together.
+Draw drawn(uint64_t seed) {
+  for (Random random(seed, 0, Purpose::problem);;) {
+    const auto& [method, tree] = kMethods[random.below(std::size(kMethods))];
+    constexpr const char* kGraphs[] = {"ring", "exponential", "complete"};
+    const char* const graph = *tree != '\0' ? tree : kGraphs[random.below(3)];
+    constexpr double kRates[] = {0.02, 1, 10, 50};
+    Draw draw{quadratic(method, graph, kRates[random.below(4)]), ""};
+    const Happening& happening = kHappenings[random.below(std::size(kHappenings))];
+    draw.happening = happening.name;
+    Settings& s = draw.settings;
+    if (method_named(s.method).pattern != Pattern::pairwise) s.rate = 1;
+    s.until_s = s.rate < 1 ? 1000 : s.rate > 10 ? 60 : 200;
+    s.seed = seed;
+    happening.happens(s);
+    if (check(s)) return draw;
+  }
+}
+
+struct Compared {
+  bool same_exchanges = false;   // as many on each edge, the last one at the same time
+  bool same_parameters = false;  // to the bit
+  uint64_t exchanges = 0, clipped = 0, not_finite = 0;
+  double distance = 1;  // over that without a guard
+  std::vector<Alarm> alarms;
+};
+
+bool same_exchanges(const Outcome& a, const Outcome& b) {
+  const auto same_edge = [](const EdgeCount& e, const EdgeCount& f) {
+    return e.peer == f.peer && e.applied == f.applied && e.applied_at == f.applied_at;
+  };
+  return std::equal(a.communicators.begin(), a.communicators.end(), b.communicators.begin(),
+                    b.communicators.end(), [&](const auto& c, const auto& d) {
+                      return std::equal(c.edges.begin(), c.edges.end(), d.edges.begin(),
+                                        d.edges.end(), same_edge);
+                    });
+}
+
+Compared compared(const Settings& s) {
+  const Seen guarded = seen(s);
+  Settings open = s;
+  open.guarded = false;
+  const Seen bare = seen(open);
+  const Outcome& with = guarded.result.outcome;
+  Compared c;
+  c.same_exchanges = same_exchanges(with, bare.result.outcome);
+  c.same_parameters = parameter_hash(with) == parameter_hash(bare.result.outcome);
+  c.exchanges = with.counts.applied;
+  c.clipped = with.counts.clipped;
+  c.not_finite = with.counts.not_finite;
+  c.distance = consensus_distance(with) / consensus_distance(bare.result.outcome);
+  for (const Alarm& alarm : guarded.alarms)
+    if (std::none_of(bare.alarms.begin(), bare.alarms.end(),
+                     [&](const Alarm& other) { return other.same_place(alarm); }))
+      c.alarms.push_back(alarm);
+  return c;
 }
 
 double distance_after(Settings s, bool guarded, int seed = 1) {
@@ -168,6 +315,37 @@ TEST_CASE("two halves that trained without each other agree once they can exchan
       INFO(method << " on " << topology);
       CHECK(distance_after(s, true) < 1.1 * distance_after(s, false));
     }
+}
+
+TEST_CASE("what the guard does to healthy ranks, by draws of all that happens", "[.][healthy]") {
+  const test::Seeds seeds = test::seeds_wanted(200);
+  int same_exchanges = 0, same_parameters = 0, alarmed = 0;
+  std::mutex together;
+  for_seeds(static_cast<int>(seeds.last - seeds.first + 1), [&](int k) {
+    const uint64_t seed = seeds.first + static_cast<uint64_t>(k) - 1;
+    const Draw draw = drawn(seed);
+    const Settings& s = draw.settings;
+    const Compared c = compared(s);
+    const std::scoped_lock lock(together);
+    same_exchanges += c.same_exchanges;
+    same_parameters += c.same_parameters;
+    alarmed += !c.alarms.empty();
+    const bool is_equal = c.same_exchanges && c.same_parameters && c.alarms.empty();
+    if (is_equal && !seeds.alone) return;
+    std::printf(
+        "seed %zu: %s on %s, rate %g, %s: %zu exchanges, %zu clipped, %zu not finite, %s"
+        "distance %.3g times\n",
+        size_t{seed}, s.method.c_str(), s.topology.c_str(), s.rate, draw.happening,
+        size_t{c.exchanges}, size_t{c.clipped}, size_t{c.not_finite},
+        c.same_exchanges ? "" : "other exchanges, ", c.distance);
+    for (const Alarm& alarm : c.alarms)
+      std::printf("  alarm: %s\n", alarm.line().c_str());
+    std::fflush(stdout);
+  });
+  std::printf(
+      "of %zu runs with and without a guard: the same exchanges %d, the same bits %d; alarms of "
+      "the guard %d\n",
+      size_t{seeds.last - seeds.first + 1}, same_exchanges, same_parameters, alarmed);
 }
 
 TEST_CASE("how far apart two halves end that trained without each other", "[.][measure]") {
