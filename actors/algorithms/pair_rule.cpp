@@ -122,9 +122,10 @@ void PairRule::write(const ExchangeKey& key, double c, ConstVec x_tilde, ConstVe
 
 bool PairRule::apply(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,
                      double alpha, double alpha_tilde, Vec x_tilde) {
-  if (lossy_ && lossy_->parts)
-    return lossy_->parts->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
-  if (lossy_) return lossy_->factors->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
+  if (factors() != nullptr)
+    return factors()->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
+  if (sent.version != received.version) return false;
+  if (lossy_) return lossy_->parts->jump(key, sent, received, c, alpha, alpha_tilde, x_, x_tilde);
   mix_and_jump(execution_, c, alpha, alpha_tilde, sent.vec(), received.vec(), x_, x_tilde);
   return true;
 }

@@ -221,13 +221,13 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
   const ExchangeKey& exchange = a.exchange;
   const double distance =
       std::sqrt(square_distance(ranks_.execution, a.sent.vec(), a.received.vec()));
-  // Low-rank messages of ends that differ give no distance: the rule starts again, and x stays.
+  // Messages that differ in their version give no distance, and the rule leaves x as it is.
   const bool alike = a.sent.version == a.received.version;
   const double share = alike ? share_of(rank, exchange.peer,
                                         rank.guard.judge(exchange.peer, distance, a.own, a.theirs))
                              : 1;
   rank.guard.end_exchange();
-  const double moved = share > 0 ? share * (0.5 + a.alpha_tilde) * distance : 0;
+  const double moved = alike && share > 0 ? share * (0.5 + a.alpha_tilde) * distance : 0;
   Guard::Edge& edge = rank.guard.at(exchange.peer);
   edge.last_jump = static_cast<float>(moved);
   if (ranks_.deps.recorded) note(rank, exchange, moved);
@@ -237,7 +237,7 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
     local->follow(ranks_.now(), *rank.rule);
   rank.count_exchange();
   // A message with less than the parameters (a low-rank part) gives no distance.
-  if (ranks_.deps.measures_distance && a.sent.count == ranks_.layout().size())
+  if (ranks_.deps.measures_distance && alike && a.sent.count == ranks_.layout().size())
     edge.seen = static_cast<float>(distance);
 }
 

@@ -1,5 +1,7 @@
 // What the rules promise: A2CiD2 (Nabli, Belilovsky, Oyallon, NeurIPS 2023, section 3), AD-PSGD
 // (Lian, Zhang, Zhang, Liu, ICML 2018) and all-reduce.
+#include <limits>
+
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/method_registry.hpp"
@@ -92,6 +94,28 @@ TEST_CASE("without attraction and with alpha~ = 1/2, A2CiD2 is AD-PSGD") {
     const Row twice = 2 * conserved_of(plain, now, size);
     CHECK(distance(conserved_of(accelerated, now, size), twice) < 1e-14);
   }
+}
+
+TEST_CASE("a message of another version than the own one moves no rank whose messages have none") {
+  const ParameterLayout layout = three_tensors(DType::f64);
+  Random random(8, 0, Purpose::test);
+  const Buffer x = buffer_of(normal_row(random, layout.size()), DType::f64);
+  for (const char* method : {"a2cid2", "ad_psgd"})
+    for (const char* compress : {"", "random:0.5"}) {
+      INFO(method << ", compress " << compress);
+      RuleContext context = context_of(layout, {}, x);
+      context.settings.compress = compress;
+      const std::unique_ptr<Rule> rule = method_named(method).make(context);
+      auto& pairs = dynamic_cast<PairwiseRule&>(*rule);
+      SnapshotPool pool(layout.size(), DType::f64, 2);
+      Payload mine{pool.take()}, received{pool.take()};
+      pairs.snapshot(1, {}, {}, mine);
+      const Vec lies = received.writable(mine.dtype, mine.count);
+      fill({}, std::numeric_limits<double>::quiet_NaN(), lies);
+      received.version = mine.version + 1;
+      pairs.jump(2, {}, mine, received, 0.5, 1);
+      CHECK(distance(x_of(pairs, 3, layout.size(), DType::f64), row_of(x)) < 1e-15);
+    }
 }
 
 TEST_CASE("x and x~ have one mean over all ranks, however they have gossiped") {
