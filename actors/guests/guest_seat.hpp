@@ -4,7 +4,8 @@
 // The front has the parameters that the script sees. It belongs to the script between two answers,
 // and to the rank between a request and its answer, so there is no lock: `turn` tells who owns it,
 // and the owner writes all other fields. The rank's true x is elsewhere and is exchanged meanwhile.
-// Any script can use a seat: one in another process (transport/guest_door.hpp), or a simulated one.
+// Any script can use a seat: one in another process (transport/guest_listener.hpp), or a simulated
+// one.
 #pragma once
 #include <atomic>
 #include <functional>

@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "actors/cluster/mean_sums.hpp"
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 #include "actors/mail/promised.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/gpu.hpp"

@@ -38,7 +38,7 @@ struct NodeSettings {
   std::string settings, defaults;
 };
 
-class GuestHall;    // actors/guests/guest_hall.hpp
+class GuestHall;    // actors/guests/guest_server.hpp
 struct Mean;        // actors/cluster/mean_exchange.hpp
 struct NodeStatus;  // actors/cluster/node_status.hpp
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 #include "actors/run/run_node.hpp"
 #include "actors/transport/sockets.hpp"
 #include "app/commands/commands.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 #include "actors/mail/promised.hpp"
 #include "app/commands/commands.hpp"
 #include "app/launch/guard.hpp"

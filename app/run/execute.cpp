@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 #include "actors/run/run_node.hpp"
 #include "actors/transport/sockets.hpp"
 #include "app/options/plan_file.hpp"

@@ -1,4 +1,4 @@
-#include "actors/guests/guest_visit.hpp"
+#include "actors/guests/guest_session.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "actors/transport/guest_door.hpp"
+#include "actors/transport/guest_listener.hpp"
 
 #include <fmt/core.h>
 #include <poll.h>

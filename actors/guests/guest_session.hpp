@@ -1,11 +1,11 @@
-// GuestVisit: one script from its join to its leave, on a thread of its own. See guest_hall.hpp.
+// GuestVisit: one script from its join to its leave, on a thread of its own. See guest_server.hpp.
 #pragma once
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "actors/clocks/wall_scheduler.hpp"
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 #include "actors/mail/promised.hpp"
 
 namespace grapevine {

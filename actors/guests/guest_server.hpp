@@ -6,10 +6,10 @@
 //   running    there is an objective, and a run as soon as the node has begun one
 //   over       the run has ended here: no more steps are taken, `finish` is answered
 //
-// The visit of a script is a thread (transport/guest_door.hpp) that sends messages to the rank's
-// worker and runs the actors that become ready, so that a step wakes no other thread. Aside tensors
-// are kept as of the last step of each script, and averaged over this node's ranks that have had
-// one.
+// The visit of a script is a thread (transport/guest_listener.hpp) that sends messages to the
+// rank's worker and runs the actors that become ready, so that a step wakes no other thread. Aside
+// tensors are kept as of the last step of each script, and averaged over this node's ranks that
+// have had one.
 //
 // No actor: the thread of a visit needs the state of the hall several times in a STEP, and each
 // request to an actor would wait for another thread. The mutex is held for a few reads and writes,
@@ -29,7 +29,7 @@
 #include "actors/guests/guest_worker.hpp"
 #include "actors/node/checkpointer.hpp"
 #include "actors/settings/kept_blob.hpp"
-#include "actors/transport/guest_door.hpp"
+#include "actors/transport/guest_listener.hpp"
 #include "kernels/base/mutex.hpp"
 #include "kernels/memory/shared_memory.hpp"
 #include "models/guest.hpp"

@@ -1,4 +1,4 @@
-#include "actors/guests/guest_hall.hpp"
+#include "actors/guests/guest_server.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/guests/guest_visit.hpp"
+#include "actors/guests/guest_session.hpp"
 #include "actors/guests/script_layout.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/settings/counters.hpp"
