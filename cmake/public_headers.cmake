@@ -2,12 +2,12 @@
 # Run with -DSOURCE=... -DSTAGE=... Afterwards every include is by its path below include/, so that no folder
 # of a user's project can stand in for one of ours: "kernels/memory/vec.hpp" is "grapevine/kernels/memory/vec.hpp".
 cmake_minimum_required(VERSION 3.22)
-set(doors actors/include/grapevine app/include/grapevine)
+set(folders actors/include/grapevine app/include/grapevine)
 set(rooms "kernels|topologies|messages|models|actors")
 
 file(REMOVE_RECURSE ${STAGE})
-foreach(door ${doors})
-  file(GLOB headers RELATIVE ${SOURCE} ${SOURCE}/${door}/*.hpp)
+foreach(folder ${folders})
+  file(GLOB headers RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.hpp)
   list(APPEND waiting ${headers})
 endforeach()
 set(known ${waiting})

@@ -1,4 +1,4 @@
-# What a guest (a script that computes a rank's steps) and its node say to each other on the node's door: one
+# What a guest (a script that computes a rank's steps) and its node say to each other on the node's socket: one
 # struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join, a report, a
 # refusal or what is said of a checkpoint.
 #

@@ -15,7 +15,7 @@ if(TARGET grapevine-network)
   target_compile_definitions(node_test PRIVATE GRAPEVINE_HAS_NETWORKS)
 endif()
 
-# The door of a node, driven by plain Python.
+# The socket of a node for scripts, driven by plain Python.
 add_test(NAME guests COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/node/guests_test.py
   $<TARGET_FILE:grapevine>)
 

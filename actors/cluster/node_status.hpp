@@ -33,7 +33,7 @@ struct NodeStatus {
   LinkRefusals refusals{};               // by the links
   std::vector<StateReport> states;
   std::vector<Departure> departures;               // the last ones
-  std::map<std::string, uint64_t> turned_away;     // at the door, by reason
+  std::map<std::string, uint64_t> turned_away;     // before admission, by reason
   std::map<std::string, uint64_t> disbelieved;     // of what members said of nodes, by reason
   std::map<std::string, uint64_t> refused_pieces;  // of means, by reason
   uint64_t suspects = 0;                           // ranks of others that did not answer in time

@@ -25,29 +25,30 @@ constexpr auto kSilence = 10s;  // of one that does not ask for it, until that i
 
 }  // namespace
 
-Result<std::shared_ptr<GuestHall>> GuestHall::open(GuestHallOptions options) {
-  std::shared_ptr<GuestHall> hall(new GuestHall(std::move(options)));
-  const GuestHallOptions& o = hall->options_;
-  auto door = GuestDoor::open(
-      o.door, o.node, [h = hall.get()](GuestConnection& script) { GuestVisit(*h, script).run(); });
-  if (!door) return door.error();
-  hall->path_ = (*door)->path();
-  hall->door_ = std::move(*door);
-  return hall;
+Result<std::shared_ptr<GuestServer>> GuestServer::open(GuestServerOptions options) {
+  std::shared_ptr<GuestServer> server(new GuestServer(std::move(options)));
+  const GuestServerOptions& o = server->options_;
+  auto listener = GuestListener::open(o.path, o.node, [h = server.get()](GuestConnection& script) {
+    GuestSession(*h, script).run();
+  });
+  if (!listener) return listener.error();
+  server->path_ = (*listener)->path();
+  server->listener_ = std::move(*listener);
+  return server;
 }
 
-GuestHall::GuestHall(GuestHallOptions options)
+GuestServer::GuestServer(GuestServerOptions options)
     : options_(std::move(options)),
       table_(std::make_shared<GuestTable>(options_.places)),
       places_(static_cast<size_t>(options_.places)) {}
 
-GuestHall::~GuestHall() { close(); }
+GuestServer::~GuestServer() { close(); }
 
-void GuestHall::close() {
-  if (door_) end({}, {}, 0, [] { return true; });
+void GuestServer::close() {
+  if (listener_) end({}, {}, 0, [] { return true; });
 }
 
-std::string GuestHall::misfit(const GuestLayout& layout) const {
+std::string GuestServer::misfit(const GuestLayout& layout) const {
   const bool is_over = stage_ == Stage::over;
   if (is_over && mean_ == nullptr) return "the run is over";
   if (!layout.run.empty() && layout.run != options_.run)
@@ -56,7 +57,7 @@ std::string GuestHall::misfit(const GuestLayout& layout) const {
   return difference(*layout_, layout);
 }
 
-std::string GuestHall::other_work(uint64_t gradients) const {
+std::string GuestServer::other_work(uint64_t gradients) const {
   const uint64_t known = options_.gradients > 0 ? options_.gradients : gradients_;
   if (gradients == 0 || gradients == known) return {};
   const bool says = stage_ == Stage::empty && known == 0;
@@ -69,14 +70,14 @@ std::string GuestHall::other_work(uint64_t gradients) const {
   return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
 }
 
-Result<GuestHall::Taken> GuestHall::take_place(const GuestLayout& layout, const GuestRecord& join,
-                                               int process) {
+Result<GuestServer::Taken> GuestServer::take_place(const GuestLayout& layout,
+                                                   const GuestRecord& join, int process) {
   if (std::string other = other_work(join.number); !other.empty())
     return world_error(std::move(other));
   const int places = options_.places;
   const bool by_seat = (join.flags & kGuestSeat) != 0;
   int free = -1, first = by_seat ? 0 : options_.first_rank;
-  if (const int known = table_->server(0).rank; known >= 0 && !by_seat) first = known;
+  if (const int known = table_->worker_at(0).rank; known >= 0 && !by_seat) first = known;
   for (int k = 0; k < places && free < 0; ++k) {
     const bool fits = join.rank == kAnyGuestRank || join.rank == static_cast<uint32_t>(first + k);
     if (fits && !places_[static_cast<size_t>(k)].taken) free = k;
@@ -99,29 +100,29 @@ Result<GuestHall::Taken> GuestHall::take_place(const GuestLayout& layout, const 
   place.status.process = process;
   place.status.group = process > 0 ? ::getpgid(process) : 0;
   place.answered_at = Clock::now();
-  ++place.status.visits;
-  ++visits_;
+  ++place.status.sessions;
+  ++sessions_;
   ++unserved_;
   return Taken{free, founds};
 }
 
-std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
+std::shared_ptr<GuestObjective> GuestServer::await_objective(std::chrono::milliseconds limit) {
   Lock lock(mutex_);
   changed_.wait_for(lock, limit, [this]() GV_REQUIRES(mutex_) { return objective_ != nullptr; });
   return objective_;
 }
 
-uint64_t GuestHall::gradients() const {
+uint64_t GuestServer::gradients() const {
   const Lock lock(mutex_);
   return options_.gradients > 0 ? options_.gradients : gradients_;
 }
 
-GuestLayout::Outer GuestHall::outer() const {
+GuestLayout::Outer GuestServer::outer() const {
   const Lock lock(mutex_);
   return layout_ ? layout_->outer : GuestLayout::Outer{};
 }
 
-void GuestHall::begin(Run run) {
+void GuestServer::begin(Run run) {
   const Lock lock(mutex_);
   run_ = std::move(run);
   uint64_t local_steps = 0;  // of an earlier life, which the gradients of its ranks do not have
@@ -134,12 +135,12 @@ void GuestHall::begin(Run run) {
   changed_.notify_all();
 }
 
-void GuestHall::on_epoch(const EpochInfo& epoch) {
+void GuestServer::on_epoch(const EpochInfo& epoch) {
   const Lock lock(mutex_);
   epoch_ = epoch;
 }
 
-void GuestHall::give_up(int place) {
+void GuestServer::give_up(int place) {
   {
     const Lock lock(mutex_);
     Place& at = places_[static_cast<size_t>(place)];
@@ -150,19 +151,19 @@ void GuestHall::give_up(int place) {
   table_->finish(place);
 }
 
-void GuestHall::await_script(int place) {
+void GuestServer::await_script(int place) {
   const Lock lock(mutex_);
   places_[static_cast<size_t>(place)].awaited = true;
 }
 
-bool GuestHall::awaits_anybody(Clock::time_point begin) const {
+bool GuestServer::awaits_anybody(Clock::time_point begin) const {
   if (unserved_ > 0) return true;
   return Clock::now() < begin + options_.latecomers &&
          std::ranges::any_of(places_, [](const Place& p) { return p.awaited; });
 }
 
-void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
-                    int ranks, const std::function<bool()>& hurries) {
+void GuestServer::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
+                      int ranks, const std::function<bool()>& hurries) {
   Lock lock(mutex_);
   stage_ = Stage::over;
   for (Place& at : places_)
@@ -181,23 +182,23 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Bu
       say("the run is over; waiting for scripts that have not asked for its mean");
     lock.lock();
   }
-  changed_.wait_for(lock, kFarewell, [this]() GV_REQUIRES(mutex_) { return visits_ == 0; });
-  auto door = std::move(door_);
+  changed_.wait_for(lock, kFarewell, [this]() GV_REQUIRES(mutex_) { return sessions_ == 0; });
+  auto listener = std::move(listener_);
   lock.unlock();
-  door.reset();  // joins its threads
+  listener.reset();  // joins its threads
   table_->close();
   lock.lock();
   run_ = {};
   say_ = {};
 }
 
-KeptBlob GuestHall::kept(int rank) const {
+KeptBlob GuestServer::kept(int rank) const {
   KeptBlob kept;
   Descriptor blob;
   {
     const Lock lock(mutex_);
     for (size_t k = 0; k < places_.size() && !blob; ++k) {
-      if (table_->server(static_cast<int>(k)).rank != rank) continue;
+      if (table_->worker_at(static_cast<int>(k)).rank != rank) continue;
       kept.share = places_[k].share;
       if (!places_[k].blob) break;
       blob = Descriptor(::fcntl(places_[k].blob.fd(), F_DUPFD_CLOEXEC, 0));
@@ -209,7 +210,7 @@ KeptBlob GuestHall::kept(int rank) const {
   return kept;
 }
 
-void GuestHall::keep(int place, const KeptBlob& kept) {
+void GuestServer::keep(int place, const KeptBlob& kept) {
   {
     const Lock lock(mutex_);
     places_.at(static_cast<size_t>(place)).share = kept.share;
@@ -226,13 +227,13 @@ void GuestHall::keep(int place, const KeptBlob& kept) {
   at_place.blob_bytes = kept.bytes.size();
 }
 
-std::vector<GuestStatus> GuestHall::status() const {
+std::vector<GuestStatus> GuestServer::status() const {
   const Lock lock(mutex_);
   std::vector<GuestStatus> all;
   for (size_t k = 0; k < places_.size(); ++k) {
     const Place& place = places_[k];
     GuestStatus one = place.status;
-    one.rank = table_->server(static_cast<int>(k)).rank;
+    one.rank = table_->worker_at(static_cast<int>(k)).rank;
     const std::chrono::duration<double> since = Clock::now() - place.answered_at;
     one.since_step_s = place.taken ? since.count() : 0;
     all.push_back(one);
@@ -240,12 +241,12 @@ std::vector<GuestStatus> GuestHall::status() const {
   return all;
 }
 
-void GuestHall::set_sink(std::function<void(const std::string&)> say) {
+void GuestServer::set_sink(std::function<void(const std::string&)> say) {
   const Lock lock(mutex_);
   say_ = std::move(say);
 }
 
-void GuestHall::say(const std::string& line) const {
+void GuestServer::say(const std::string& line) const {
   std::function<void(const std::string&)> told;
   {
     const Lock lock(mutex_);

@@ -1,4 +1,4 @@
-// GuestHall: answers the scripts of a node, from the first one, which brings the layout and the
+// GuestServer: answers the scripts of a node, from the first one, which brings the layout and the
 // starting point, to the mean at the end. A resource; any thread.
 //
 //   empty      no script has joined
@@ -6,12 +6,12 @@
 //   running    there is an objective, and a run as soon as the node has begun one
 //   over       the run has ended here: no more steps are taken, `finish` is answered
 //
-// The visit of a script is a thread (transport/guest_listener.hpp) that sends messages to the
+// The session of a script is a thread (transport/guest_listener.hpp) that sends messages to the
 // rank's worker and runs the actors that become ready, so that a step wakes no other thread. Aside
 // tensors are kept as of the last step of each script, and averaged over this node's ranks that
 // have had one.
 //
-// No actor: the thread of a visit needs the state of the hall several times in a STEP, and each
+// No actor: the thread of a session needs the state of the server several times in a STEP, and each
 // request to an actor would wait for another thread. The mutex is held for a few reads and writes,
 // never during a wait for the run or for a script. The test `thread_safety` checks that every use
 // of a guarded member holds the mutex.
@@ -38,13 +38,13 @@ namespace grapevine {
 
 class WorkPool;  // actors/rank/work_pool.hpp
 
-struct GuestHallOptions {
+struct GuestServerOptions {
   int places = 1;          // ranks of this node
   int first_rank = 0;      // as far as it is known before the run
   int ranks = 1;           // of the run, as far as that is known
   uint64_t gradients = 0;  // of the run; 0: the first script may say
   std::string run, node;   // names
-  std::string door;        // a path; empty: by the node's name
+  std::string path;        // of the socket; empty: by the node's name
   // For scripts that do not ask for the mean once the run is over: they may be at a long test.
   std::chrono::seconds patience{600};
   // For scripts that come when the run is over: at seats that none has had yet.
@@ -61,16 +61,16 @@ struct GuestMeasure {
 /// One place, for reports.
 struct GuestStatus {
   int rank = -1;                                   // -1: the run has not begun
-  int process = 0;                                 // of the script; 0: nobody sits there
+  int process = 0;                                 // of the script; 0: none
   uint64_t steps = 0;                              // of the rank, as the script knows
   double since_step_s = 0;                         // since the script was answered
-  uint64_t visits = 0;                             // scripts that have sat there
+  uint64_t sessions = 0;                           // scripts that have had the seat
   int group = 0;                                   // of the processes of the last of them
   bool done = false;                               // no more steps are taken there
   std::map<std::string, GuestMeasure> measured{};  // by name, at most kGuestMeasures
 };
 
-class GuestHall {
+class GuestServer {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -87,11 +87,11 @@ class GuestHall {
     bool on_device = false;               // the ranks are, and so are the seats' bases
   };
 
-  static Result<std::shared_ptr<GuestHall>> open(GuestHallOptions);
-  ~GuestHall();
-  GuestHall(const GuestHall&) = delete;
+  static Result<std::shared_ptr<GuestServer>> open(GuestServerOptions);
+  ~GuestServer();
+  GuestServer(const GuestServer&) = delete;
 
-  const std::string& door() const { return path_; }  // a path
+  const std::string& path() const { return path_; }  // of the socket
   const std::shared_ptr<GuestTable>& table() const { return table_; }
 
   /// The objective of the first script; null after `limit`.
@@ -110,7 +110,8 @@ class GuestHall {
   void await_script(int place);
   /// The run has ended here. Gives scripts the mean, over this number of ranks, of the trained and
   /// the aside tensors, and waits until they have it, only for seconds once `hurries` is set. After
-  /// that no thread of the hall uses the run. Without a mean: null. `aside` null: no rank has any.
+  /// that no thread of the server uses the run. Without a mean: null. `aside` null: no rank has
+  /// any.
   void end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside, int ranks,
            const std::function<bool()>& hurries);
   /// Without a mean, where the run has not come as far as to end().
@@ -126,7 +127,7 @@ class GuestHall {
   void set_sink(std::function<void(const std::string&)> say);
 
  private:
-  friend class GuestVisit;
+  friend class GuestSession;
   enum class Stage { empty, filling, running, over };
   static constexpr uint64_t kMostWork = uint64_t{1} << 53;  // gradients that a run is told to take
 
@@ -146,7 +147,7 @@ class GuestHall {
     bool founds = false;  // its script gives the starting point of the run
   };
 
-  explicit GuestHall(GuestHallOptions);
+  explicit GuestServer(GuestServerOptions);
   /// Why the run can never have a script of this layout; empty: it can.
   std::string misfit(const GuestLayout&) const GV_REQUIRES(mutex_);
   /// Why the run cannot be of so many gradients, 0: of as many as it is; empty: it can. The first
@@ -158,7 +159,7 @@ class GuestHall {
   void say(const std::string& line) const;
   bool awaits_anybody(Clock::time_point begin) const GV_REQUIRES(mutex_);
 
-  GuestHallOptions options_;
+  GuestServerOptions options_;
   std::shared_ptr<GuestTable> table_;
   mutable Mutex mutex_;
   std::condition_variable changed_;
@@ -167,7 +168,7 @@ class GuestHall {
   uint64_t gradients_ GV_GUARDED_BY(mutex_) = 0;  // of the run, as the first script has said
   std::shared_ptr<GuestObjective> objective_ GV_GUARDED_BY(mutex_);
   std::vector<Place> places_ GV_GUARDED_BY(mutex_);
-  int visits_ GV_GUARDED_BY(mutex_) = 0;    // that are going on
+  int sessions_ GV_GUARDED_BY(mutex_) = 0;  // that are going on
   int unserved_ GV_GUARDED_BY(mutex_) = 0;  // of them, that do not have the last mean
   Run run_ GV_GUARDED_BY(mutex_);
   EpochInfo epoch_ GV_GUARDED_BY(mutex_);
@@ -176,7 +177,7 @@ class GuestHall {
   std::function<void(const std::string&)> say_ GV_GUARDED_BY(mutex_);
 
   std::string path_;
-  std::unique_ptr<GuestDoor> door_;  // last: its threads use all of it
+  std::unique_ptr<GuestListener> listener_;  // last: its threads use all of it
 };
 
 }  // namespace grapevine

@@ -46,46 +46,46 @@ std::shared_ptr<Promised<Answer>> ask_actor(caf::actor_system& system, const Act
 
 }  // namespace
 
-GuestVisit::~GuestVisit() {
-  stand_up();
+GuestSession::~GuestSession() {
+  leave_seat();
   if (place_ < 0) return;
   served();
-  const Lock lock(hall_.mutex_);
-  --hall_.visits_;
-  hall_.changed_.notify_all();
+  const Lock lock(server_.mutex_);
+  --server_.sessions_;
+  server_.changed_.notify_all();
 }
 
 /// It has the mean at the end, or never will.
-void GuestVisit::served() {
-  const Lock lock(hall_.mutex_);
-  if (std::exchange(counts_, false)) --hall_.unserved_;
-  hall_.changed_.notify_all();
+void GuestSession::served() {
+  const Lock lock(server_.mutex_);
+  if (std::exchange(counts_, false)) --server_.unserved_;
+  server_.changed_.notify_all();
 }
 
-/// Another script may have the place from here on; the visit counts until its thread has ended.
-void GuestVisit::stand_up() {
+/// Another script may have the place from here on; the session counts until its thread has ended.
+void GuestSession::leave_seat() {
   visitor_.reset();
-  if (place_ < 0 || std::exchange(stands_, true)) return;
-  hall_.table_->sit(place_, nullptr);
+  if (place_ < 0 || std::exchange(has_left_seat_, true)) return;
+  server_.table_->set_seat(place_, nullptr);
   bool tells = false;
   {
-    const Lock lock(hall_.mutex_);
+    const Lock lock(server_.mutex_);
     place().taken = false;
     place().status.process = 0;
-    if (founds_ && hall_.stage_ == GuestHall::Stage::filling) {
-      hall_.stage_ = GuestHall::Stage::empty;
-      hall_.layout_.reset();
-      hall_.gradients_ = 0;
+    if (founds_ && server_.stage_ == GuestServer::Stage::filling) {
+      server_.stage_ = GuestServer::Stage::empty;
+      server_.layout_.reset();
+      server_.gradients_ = 0;
     }
-    tells = hall_.stage_ == GuestHall::Stage::running;
-    hall_.changed_.notify_all();
+    tells = server_.stage_ == GuestServer::Stage::running;
+    server_.changed_.notify_all();
   }
   if (tells)
-    hall_.say(
+    server_.say(
         fmt::format("the script of rank {} has left, after {} steps", record({}).rank, number_));
 }
 
-void GuestVisit::run() {
+void GuestSession::run() {
   Question question;
   if (!script_.first(question)) return;
   if (question.record.kind != GuestKind::join)
@@ -95,11 +95,11 @@ void GuestVisit::run() {
     if (!handle(question)) return;
 }
 
-bool GuestVisit::handle(Question& question) {
+bool GuestSession::handle(Question& question) {
   const GuestKind kind = question.record.kind;
   if (kind == GuestKind::leave) {
     const GuestRecord bye = record(GuestKind::bye);
-    stand_up();  // before it is told so: it may join again at once
+    leave_seat();  // before it is told so: it may join again at once
     return script_.answer(bye), false;
   }
   if (founds_ && kind == GuestKind::step) return found(question);
@@ -118,69 +118,69 @@ bool GuestVisit::handle(Question& question) {
   }
 }
 
-GuestRecord GuestVisit::record(GuestKind kind) const {
+GuestRecord GuestSession::record(GuestKind kind) const {
   GuestRecord r;
   r.kind = kind;
   r.number = number_;
   r.exchanges = exchanges_;
-  const Lock lock(hall_.mutex_);
-  const GuestTable::Server server = hall_.table_->server(std::max(0, place_));
+  const Lock lock(server_.mutex_);
+  const GuestTable::RankWorker server = server_.table_->worker_at(std::max(0, place_));
   r.rank =
-      static_cast<uint32_t>(server.rank >= 0 ? server.rank : hall_.options_.first_rank + place_);
-  r.ranks = static_cast<uint32_t>(std::max(hall_.epoch_.ranks, hall_.options_.places));
-  r.epoch = hall_.epoch_.epoch;
-  if (hall_.stage_ == GuestHall::Stage::over) r.flags = kGuestEnd | kGuestOver;
-  if (hall_.run_.counters != nullptr)  // of those here, and as many of each of the others
-    r.run_steps = hall_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
-                  static_cast<uint64_t>(hall_.options_.places);
-  const WorkPool* const pool = hall_.run_.pool.get();
-  const uint64_t wanted = pool != nullptr ? pool->wanted() : hall_.run_.gradients;
-  if (pool != nullptr && wanted > 0) r.run_steps = pool->taken(hall_.run_.clock->now());
+      static_cast<uint32_t>(server.rank >= 0 ? server.rank : server_.options_.first_rank + place_);
+  r.ranks = static_cast<uint32_t>(std::max(server_.epoch_.ranks, server_.options_.places));
+  r.epoch = server_.epoch_.epoch;
+  if (server_.stage_ == GuestServer::Stage::over) r.flags = kGuestEnd | kGuestOver;
+  if (server_.run_.counters != nullptr)  // of those here, and as many of each of the others
+    r.run_steps = server_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
+                  static_cast<uint64_t>(server_.options_.places);
+  const WorkPool* const pool = server_.run_.pool.get();
+  const uint64_t wanted = pool != nullptr ? pool->wanted() : server_.run_.gradients;
+  if (pool != nullptr && wanted > 0) r.run_steps = pool->taken(server_.run_.clock->now());
   if (kind == GuestKind::welcome || kind == GuestKind::front) r.count = wanted;
   return r;
 }
 
 /// REQUIRES: it has one.
-GuestHall::Place& GuestVisit::place() { return hall_.places_[static_cast<size_t>(place_)]; }
+GuestServer::Place& GuestSession::place() { return server_.places_[static_cast<size_t>(place_)]; }
 
-GuestHall::Run GuestVisit::run_here() const {
-  const Lock lock(hall_.mutex_);
-  return hall_.run_;
+GuestServer::Run GuestSession::run_here() const {
+  const Lock lock(server_.mutex_);
+  return server_.run_;
 }
 
-bool GuestVisit::over() const {
-  const Lock lock(hall_.mutex_);
-  return hall_.stage_ == GuestHall::Stage::over;
+bool GuestSession::over() const {
+  const Lock lock(server_.mutex_);
+  return server_.stage_ == GuestServer::Stage::over;
 }
 
 /// Once its script has finished it says for whom: those here that may still take steps, else those
 /// of other nodes.
-GuestRecord GuestVisit::wait_record() const {
+GuestRecord GuestSession::wait_record() const {
   GuestRecord wait = record(GuestKind::wait);
   if (!finishes_) return wait;
   wait.rank = kAnyGuestRank;
   wait.ranks = 0;
-  const Lock lock(hall_.mutex_);
-  for (size_t k = 0; k < hall_.places_.size(); ++k) {
-    const GuestHall::Place& place = hall_.places_[k];
+  const Lock lock(server_.mutex_);
+  for (size_t k = 0; k < server_.places_.size(); ++k) {
+    const GuestServer::Place& place = server_.places_[k];
     if (place.status.done || wait.ranks++ > 0) continue;
-    const int rank = hall_.table_->server(static_cast<int>(k)).rank;
+    const int rank = server_.table_->worker_at(static_cast<int>(k)).rank;
     wait.rank = static_cast<uint32_t>(std::max(0, rank));
     if (!place.taken) wait.flags |= kGuestEmpty;
   }
   if (wait.ranks == 0)
-    wait.ranks = static_cast<uint32_t>(std::max(0, hall_.epoch_.ranks - hall_.options_.places));
+    wait.ranks = static_cast<uint32_t>(std::max(0, server_.epoch_.ranks - server_.options_.places));
   return wait;
 }
 
 template <class There>
-bool GuestVisit::await(const There& there) {
-  const auto start = GuestHall::Clock::now();
+bool GuestSession::await(const There& there) {
+  const auto start = GuestServer::Clock::now();
   for (int look = 1; !there(); ++look) {
     if (script_.gone()) return false;
     if (look % kPollsBetween != 0) continue;
     GuestRecord wait = wait_record();
-    wait.value = Seconds(GuestHall::Clock::now() - start).count();
+    wait.value = Seconds(GuestServer::Clock::now() - start).count();
     if (!script_.answer(wait)) return false;
   }
   return true;
@@ -188,7 +188,7 @@ bool GuestVisit::await(const There& there) {
 
 // --- coming
 
-bool GuestVisit::join(const Question& question) {
+bool GuestSession::join(const Question& question) {
   auto layout = read_guest_layout(question.text);
   if (!layout) return script_.refuse(layout.error().message);
   if (!claim(*layout, question.record)) return false;
@@ -200,7 +200,7 @@ bool GuestVisit::join(const Question& question) {
                                founds_ ? Pages::as_written : Pages::now);
   if (memory_ == nullptr) return script_.refuse("there is no memory for the front");
   if (!founds_) make_seat();
-  if (!founds_ && !sit_down()) return false;
+  if (!founds_ && !take_seat()) return false;
   GuestRecord welcome = record(GuestKind::welcome);
   if (!founds_) welcome.flags |= kGuestResumed;
   if (!founds_ && show_aside()) welcome.flags |= kGuestAside;
@@ -209,15 +209,15 @@ bool GuestVisit::join(const Question& question) {
 
 /// For what the first script announces: its front, base and starting point, and the x of each rank.
 /// Nothing of it is touched before the script has filled its front.
-Status GuestVisit::has_room(const GuestLayout& layout) const {
-  const auto copies = static_cast<uint64_t>(3 + hall_.options_.places);
+Status GuestSession::has_room(const GuestLayout& layout) const {
+  const auto copies = static_cast<uint64_t>(3 + server_.options_.places);
   const Status fits = fits_in_memory(copies * layout.bytes());
   if (fits) return fits;
   return world_error(
       fmt::format("a layout of {}, which {}", counted(layout), fits.error().message));
 }
 
-void GuestVisit::make_seat() {
+void GuestSession::make_seat() {
   answer_ = std::make_shared<Promised<GuestAnswer>>();
   const Vec front(memory_->data(), layout_.trained_elements(), DType::f32);
   seat_ = std::make_shared<GuestSeat>(
@@ -225,15 +225,15 @@ void GuestVisit::make_seat() {
 }
 
 /// A place for the script, which may have to wait for the first one's starting point.
-bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
+bool GuestSession::claim(const GuestLayout& layout, const GuestRecord& join) {
   std::string refusal;
   const bool here = await([&] {
-    Lock lock(hall_.mutex_);
-    refusal = hall_.misfit(layout);
+    Lock lock(server_.mutex_);
+    refusal = server_.misfit(layout);
     if (!refusal.empty()) return true;
-    if (hall_.stage_ == GuestHall::Stage::filling)
-      return hall_.changed_.wait_for(lock, kPoll), false;
-    const auto taken = hall_.take_place(layout, join, script_.process());
+    if (server_.stage_ == GuestServer::Stage::filling)
+      return server_.changed_.wait_for(lock, kPoll), false;
+    const auto taken = server_.take_place(layout, join, script_.process());
     if (!taken) return refusal = taken.error().message, true;
     place_ = taken->place;
     founds_ = taken->founds;
@@ -245,11 +245,11 @@ bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
 }
 
 /// The run is over, and its mean is what the script has come for.
-bool GuestVisit::show_mean() {
+bool GuestSession::show_mean() {
   std::shared_ptr<const Buffer> mean;
   {
-    const Lock lock(hall_.mutex_);
-    mean = hall_.mean_;
+    const Lock lock(server_.mutex_);
+    mean = server_.mean_;
     number_ = place().status.steps;
   }
   if (mean == nullptr) return script_.refuse("the run is over");
@@ -259,10 +259,10 @@ bool GuestVisit::show_mean() {
 }
 
 /// The front becomes the rank's x.
-bool GuestVisit::sit_down() {
+bool GuestSession::take_seat() {
   if (over()) return show_mean();
   seat_->turn = GuestSeat::Turn::rank;
-  hall_.table_->sit(place_, seat_);
+  server_.table_->set_seat(place_, seat_);
   std::optional<GuestAnswer> answered;
   const bool here = await([&] { return (answered = answer_->wait(kPoll)) || over(); });
   if (!here) return false;
@@ -270,13 +270,13 @@ bool GuestVisit::sit_down() {
   begun();  // so that it hears of its work
   number_ = answered->steps;
   exchanges_ = answered->exchanges;
-  hall_.say(fmt::format("a script, process {}, computes the steps of rank {}", script_.process(),
-                        hall_.table_->server(place_).rank));
+  server_.say(fmt::format("a script, process {}, computes the steps of rank {}", script_.process(),
+                          server_.table_->worker_at(place_).rank));
   return true;
 }
 
 /// The first script has filled its front: that is where the run begins.
-bool GuestVisit::found(const Question& question) {
+bool GuestSession::found(const Question& question) {
   if (question.record.number != 0)
     return script_.refuse(fmt::format("step {} before the starting point, accepted: 0",
                                       question.record.number)),
@@ -291,35 +291,35 @@ bool GuestVisit::found(const Question& question) {
   memory_->gather();
   make_seat();
   if (!all_finite({}, seat_->front)) return script_.refuse("the starting point is not finite");
-  asked_at_ = GuestHall::Clock::now();
+  asked_at_ = GuestServer::Clock::now();
   {
-    const Lock lock(hall_.mutex_);
+    const Lock lock(server_.mutex_);
     Buffer start(seat_->front.size, DType::f32);
     scale({}, 1, seat_->front, start);
-    hall_.objective_ =
+    server_.objective_ =
         objective_of(layout_, std::move(start), read_aside(layout_, memory_->data()));
-    hall_.stage_ = std::max(hall_.stage_, GuestHall::Stage::running);
+    server_.stage_ = std::max(server_.stage_, GuestServer::Stage::running);
     founds_ = false;
-    hall_.changed_.notify_all();
+    server_.changed_.notify_all();
   }
-  if (!sit_down()) return false;
+  if (!take_seat()) return false;
   return give_front(0);
 }
 
 // --- steps
 
 /// Of the step that is about to be taken.
-void GuestVisit::remember_aside() {
+void GuestSession::remember_aside() {
   if (layout_.aside_elements() == 0) return;
   const Buffer aside = read_aside(layout_, memory_->data());
-  const Lock lock(hall_.mutex_);
-  if (hall_.run_.system == nullptr) return;
-  const int rank = hall_.table_->server(place_).rank;
-  hall_.objective_->set_statistics(rank % hall_.run_.ranks, number_ + 1, aside);
+  const Lock lock(server_.mutex_);
+  if (server_.run_.system == nullptr) return;
+  const int rank = server_.table_->worker_at(place_).rank;
+  server_.objective_->set_statistics(rank % server_.run_.ranks, number_ + 1, aside);
 }
 
-void GuestVisit::remember_share(const GuestRecord& step) {
-  const Lock lock(hall_.mutex_);
+void GuestSession::remember_share(const GuestRecord& step) {
+  const Lock lock(server_.mutex_);
   GuestShare& share = place().share;
   if (step.exchanges > 1) share.local_steps += step.exchanges - 1;
   if (step.ranks == 0) return;
@@ -329,15 +329,15 @@ void GuestVisit::remember_share(const GuestRecord& step) {
 }
 
 /// The aside tensors of an earlier script of the rank. False: none has made a step.
-bool GuestVisit::show_aside() {
+bool GuestSession::show_aside() {
   Buffer aside(layout_.aside_elements(), aside_type(layout_));
   if (aside.size() == 0) return false;
   {
-    const Lock lock(hall_.mutex_);
-    const int rank = hall_.table_->server(place_).rank;
-    const int shard = hall_.run_.ranks > 0 ? rank % hall_.run_.ranks : rank;
-    if (!hall_.objective_->has_statistics(shard)) return false;
-    hall_.objective_->read_statistics(shard, aside);
+    const Lock lock(server_.mutex_);
+    const int rank = server_.table_->worker_at(place_).rank;
+    const int shard = server_.run_.ranks > 0 ? rank % server_.run_.ranks : rank;
+    if (!server_.objective_->has_statistics(shard)) return false;
+    server_.objective_->read_statistics(shard, aside);
   }
   write_aside(layout_, aside, memory_->data());
   return true;
@@ -345,21 +345,21 @@ bool GuestVisit::show_aside() {
 
 /// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
 /// script has gone, or the run is over.
-bool GuestVisit::begun() {
+bool GuestSession::begun() {
   const bool here = await([&] {
-    Lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(hall_.mutex_) {
-      return hall_.run_.system != nullptr || hall_.stage_ == GuestHall::Stage::over;
+    Lock lock(server_.mutex_);
+    return server_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(server_.mutex_) {
+      return server_.run_.system != nullptr || server_.stage_ == GuestServer::Stage::over;
     });
   });
   return here && !over();
 }
 
-std::optional<GuestAnswer> GuestVisit::ask(const GuestRecord& step) {
+std::optional<GuestAnswer> GuestSession::ask(const GuestRecord& step) {
   if (!visitor_) {
     if (!begun()) return std::nullopt;
-    const Lock lock(hall_.mutex_);
-    visitor_.emplace(*hall_.run_.system);
+    const Lock lock(server_.mutex_);
+    visitor_.emplace(*server_.run_.system);
     visitor_->set_computing(false);  // no timer waits for a script
   }
   seat_->steps = true;
@@ -367,7 +367,7 @@ std::optional<GuestAnswer> GuestVisit::ask(const GuestRecord& step) {
   seat_->optimizer_steps = std::max<uint64_t>(1, step.exchanges);
   seat_->turn = GuestSeat::Turn::rank;
   // After the turn has passed: a worker that serves from now on sees what is asked by itself.
-  if (const GuestWorkerActor worker = hall_.table_->server(place_).worker)
+  if (const GuestWorkerActor worker = server_.table_->worker_at(place_).worker)
     visitor_->deliver(caf::actor_cast<caf::strong_actor_ptr>(worker),
                       caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, Computed{}));
   std::optional<GuestAnswer> answered;
@@ -375,8 +375,8 @@ std::optional<GuestAnswer> GuestVisit::ask(const GuestRecord& step) {
   return answered;
 }
 
-bool GuestVisit::step(const Question& question) {
-  asked_at_ = GuestHall::Clock::now();
+bool GuestSession::step(const Question& question) {
+  asked_at_ = GuestServer::Clock::now();
   const uint64_t asked = question.record.number;
   if (asked > number_ + 1)
     return script_.refuse(
@@ -403,13 +403,13 @@ bool GuestVisit::step(const Question& question) {
 }
 
 /// The answer to a step, which took from asked_at_ until now.
-bool GuestVisit::give_front(uint16_t flags) {
+bool GuestSession::give_front(uint16_t flags) {
   GuestRecord front = record(GuestKind::front);
   front.flags |= flags;
-  const auto now = GuestHall::Clock::now();
+  const auto now = GuestServer::Clock::now();
   front.value = Seconds(now - asked_at_).count();
   {
-    const Lock lock(hall_.mutex_);
+    const Lock lock(server_.mutex_);
     place().status.steps = number_;
     place().status.done = place().status.done || (front.flags & kGuestEnd) != 0;
     place().answered_at = now;
@@ -419,7 +419,7 @@ bool GuestVisit::give_front(uint16_t flags) {
 
 // --- blobs
 
-bool GuestVisit::keep(Question& question) {
+bool GuestSession::keep(Question& question) {
   struct stat about {};
   constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
   const int fd = question.descriptor.fd();
@@ -440,7 +440,7 @@ bool GuestVisit::keep(Question& question) {
   answer.number = question.record.number;
   answer.count = question.record.count;
   {
-    const Lock lock(hall_.mutex_);
+    const Lock lock(server_.mutex_);
     place().blob = std::move(question.descriptor);
     place().blob_number = question.record.number;
     place().blob_bytes = question.record.count;
@@ -448,11 +448,11 @@ bool GuestVisit::keep(Question& question) {
   return script_.answer(answer);
 }
 
-bool GuestVisit::kept() {
+bool GuestSession::kept() {
   GuestRecord answer = record(GuestKind::kept);
   Descriptor blob;
   {
-    const Lock lock(hall_.mutex_);
+    const Lock lock(server_.mutex_);
     answer.number = place().blob_number;
     answer.count = place().blob_bytes;
     if (place().blob) blob = Descriptor(::fcntl(place().blob.fd(), F_DUPFD_CLOEXEC, 0));
@@ -462,9 +462,9 @@ bool GuestVisit::kept() {
 }
 
 /// All ranks of the node are written down, with what their scripts have kept.
-bool GuestVisit::checkpoint() {
+bool GuestSession::checkpoint() {
   if (!begun() && !over()) return false;
-  const GuestHall::Run run = run_here();
+  const GuestServer::Run run = run_here();
   const std::string is_over = fmt::format("{}: the run is over", kNoCheckpoint);
   std::optional<std::string> told;
   if (!over() && !run.checkpointer) {
@@ -481,23 +481,23 @@ bool GuestVisit::checkpoint() {
 
 /// How far the rank is in its data, and the run, and whether the script has moved its parameters
 /// since. The script may say how many gradients its data make.
-bool GuestVisit::share(const Question& question) {
+bool GuestSession::share(const Question& question) {
   GuestRecord answer = record(GuestKind::share);
-  if (question.record.number > GuestHall::kMostWork)
+  if (question.record.number > GuestServer::kMostWork)
     return script_.refuse(fmt::format("data of {} gradients, accepted: at most {}",
-                                      question.record.number, GuestHall::kMostWork)),
+                                      question.record.number, GuestServer::kMostWork)),
            false;
   {
-    const Lock lock(hall_.mutex_);
-    WorkPool* const pool = hall_.run_.pool.get();
+    const Lock lock(server_.mutex_);
+    WorkPool* const pool = server_.run_.pool.get();
     if (pool != nullptr) pool->expect(question.record.number);
-    answer.number = pool != nullptr ? pool->wanted() : hall_.run_.gradients;
+    answer.number = pool != nullptr ? pool->wanted() : server_.run_.gradients;
     answer.value = pool != nullptr ? static_cast<double>(pool->told()) : kNoPool;
     const GuestShare& share = place().share;
     answer.ranks = share.key;
     answer.run_steps = share.passes;
     answer.count = share.samples;
-    if (hall_.run_.on_device) return script_.answer(answer);
+    if (server_.run_.on_device) return script_.answer(answer);
   }
   const ConstVec front = seat_->front, base = seat_->base.vec();
   if (std::memcmp(front.data, base.data, front.bytes()) != 0) answer.flags |= kGuestMoved;
@@ -505,13 +505,13 @@ bool GuestVisit::share(const Question& question) {
 }
 
 /// The latest of each name stands in the node's status; what an earlier script said is past then.
-bool GuestVisit::report(const Question& question) {
+bool GuestSession::report(const Question& question) {
   const auto told = read_guest_report(question.text);
   if (!told) return script_.refuse(told.error().message);
   size_t names = told->size();
   {
-    const Lock lock(hall_.mutex_);
-    GuestHall::Place& at = place();
+    const Lock lock(server_.mutex_);
+    GuestServer::Place& at = place();
     if (!std::exchange(reports_, true)) at.status.measured.clear();
     for (const auto& [name, _] : at.status.measured)
       names += !told->contains(name);
@@ -528,7 +528,7 @@ bool GuestVisit::report(const Question& question) {
 // --- means
 
 /// Without `aside` no rank has any of its own: the mean has that of the start.
-bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
+bool GuestSession::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   auto memory = SharedMemory::make(layout_.bytes());
   if (memory == nullptr) return script_.refuse("there is no memory for a mean");
   GV_CHECK(mean.size == layout_.trained_elements());
@@ -538,7 +538,7 @@ bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   if (aside.size > 0)
     scale({}, 1, aside, values);
   else
-    hall_.await_objective({})->read_statistics(kOfAll, values);
+    server_.await_objective({})->read_statistics(kOfAll, values);
   GuestObjective::put_masks(own, ranks, values);
   write_aside(layout_, values, memory->data());
   GuestRecord answer = record(GuestKind::mean);
@@ -547,9 +547,9 @@ bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   return script_.answer(answer, {}, memory->fd());
 }
 
-bool GuestVisit::mean() {
+bool GuestSession::mean() {
   if (!begun() && !over()) return false;
-  const GuestHall::Run run = run_here();
+  const GuestServer::Run run = run_here();
   MeanSettled settled;
   const auto ask = [&] { return ask_actor(*run.system, run.cluster, WantMean{}, MeanSettled{}); };
   auto promise = over() ? nullptr : ask();
@@ -559,8 +559,8 @@ bool GuestVisit::mean() {
     if (!came) return false;
     settled = std::move(*came);
     if (settled.mean != nullptr) return true;
-    Lock lock(hall_.mutex_);  // the ranks here are not in the graph yet
-    hall_.changed_.wait_for(lock, kPoll);
+    Lock lock(server_.mutex_);  // the ranks here are not in the graph yet
+    server_.changed_.wait_for(lock, kPoll);
     promise = ask();
     return false;
   });
@@ -573,23 +573,23 @@ bool GuestVisit::mean() {
 }
 
 /// The rank has done its share: the mean at the end.
-bool GuestVisit::finish() {
+bool GuestSession::finish() {
   finishes_ = true;
-  if (!over()) hall_.give_up(place_);
+  if (!over()) server_.give_up(place_);
   const bool here = await([&] {
-    Lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(hall_.mutex_) {
-      return hall_.stage_ == GuestHall::Stage::over;
+    Lock lock(server_.mutex_);
+    return server_.changed_.wait_for(lock, kPoll, [&]() GV_REQUIRES(server_.mutex_) {
+      return server_.stage_ == GuestServer::Stage::over;
     });
   });
   if (!here) return false;
   std::shared_ptr<const Buffer> mean, aside;
   int ranks = 0;
   {
-    const Lock lock(hall_.mutex_);
-    mean = hall_.mean_;
-    aside = hall_.mean_aside_;
-    ranks = hall_.ranks_in_mean_;
+    const Lock lock(server_.mutex_);
+    mean = server_.mean_;
+    aside = server_.mean_aside_;
+    ranks = server_.ranks_in_mean_;
   }
   if (mean == nullptr) return script_.refuse("the run has ended without a mean");
   const bool sent = send_mean(mean->vec(), aside ? aside->vec() : ConstVec(), ranks);

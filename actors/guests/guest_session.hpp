@@ -1,4 +1,5 @@
-// GuestVisit: one script from its join to its leave, on a thread of its own. See guest_server.hpp.
+// GuestSession: one script from its join to its leave, on a thread of its own. See
+// guest_server.hpp.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,27 +11,27 @@
 
 namespace grapevine {
 
-class GuestVisit {
+class GuestSession {
  public:
-  GuestVisit(GuestHall& hall, GuestConnection& script) : hall_(hall), script_(script) {}
-  ~GuestVisit();
+  GuestSession(GuestServer& server, GuestConnection& script) : server_(server), script_(script) {}
+  ~GuestSession();
 
   void run();
 
  private:
   using Question = GuestQuestion;
 
-  // False: the visit is over.
+  // False: the session is over.
   bool join(const Question&);
   bool claim(const GuestLayout&, const GuestRecord& join);
   Status has_room(const GuestLayout&) const;
   void make_seat();
-  bool sit_down();
+  bool take_seat();
   bool show_mean();
   bool show_aside();
   bool found(const Question&);
   bool handle(Question&);
-  void stand_up();
+  void leave_seat();
   bool step(const Question&);
   bool keep(Question&);
   bool kept();
@@ -52,17 +53,17 @@ class GuestVisit {
   void remember_aside();
   void remember_share(const GuestRecord& step);
   bool give_front(uint16_t flags);
-  GuestHall::Place& place() GV_REQUIRES(hall_.mutex_);
-  GuestHall::Run run_here() const;
+  GuestServer::Place& place() GV_REQUIRES(server_.mutex_);
+  GuestServer::Run run_here() const;
   bool over() const;
   GuestRecord record(GuestKind) const;
 
-  GuestHall& hall_;
+  GuestServer& server_;
   GuestConnection& script_;
   int place_ = -1;
-  bool founds_ = false;  // and has not yet
-  bool stands_ = false;  // again: the place is another's by now
-  bool counts_ = false;  // among those that have no last mean yet
+  bool founds_ = false;         // and has not yet
+  bool has_left_seat_ = false;  // again: the place is another's by now
+  bool counts_ = false;         // among those that have no last mean yet
   bool finishes_ = false;
   bool reports_ = false;
   GuestLayout layout_;
@@ -70,7 +71,7 @@ class GuestVisit {
   std::shared_ptr<GuestSeat> seat_;  // null until there is a starting point
   std::shared_ptr<Promised<GuestAnswer>> answer_;
   std::optional<WallScheduler::Visitor> visitor_;
-  GuestHall::Clock::time_point asked_at_{};
+  GuestServer::Clock::time_point asked_at_{};
   uint64_t number_ = 0, exchanges_ = 0;  // as last answered
 };
 

@@ -25,18 +25,18 @@ bool waits_for_all(const Method& method) {
 
 }  // namespace
 
-void GuestTable::sit(int place, std::shared_ptr<GuestSeat> seat) {
+void GuestTable::set_seat(int place, std::shared_ptr<GuestSeat> seat) {
   const Lock lock(mutex_);
   Place& at = places_[static_cast<size_t>(place)];
   at.seat = std::move(seat);
-  if (at.server.worker) caf::anon_send(at.server.worker, Seated{at.seat});
+  if (at.served_by.worker) caf::anon_send(at.served_by.worker, Seated{at.seat});
 }
 
 void GuestTable::finish(int place) {
   const Lock lock(mutex_);
   Place& at = places_[static_cast<size_t>(place)];
   at.finished = true;
-  if (at.server.worker) caf::anon_send(at.server.worker, GuestFinished{});
+  if (at.served_by.worker) caf::anon_send(at.served_by.worker, GuestFinished{});
 }
 
 bool GuestTable::take_step_left() {
@@ -46,25 +46,25 @@ bool GuestTable::take_step_left() {
   return left > 0;
 }
 
-void GuestTable::serve(int place, Server server) {
+void GuestTable::serve(int place, RankWorker worker) {
   const Lock lock(mutex_);
   if (closed_) return;
   Place& at = places_[static_cast<size_t>(place)];
-  at.server = std::move(server);
-  if (at.finished) caf::anon_send(at.server.worker, GuestFinished{});
-  if (at.seat) caf::anon_send(at.server.worker, Seated{at.seat});
+  at.served_by = std::move(worker);
+  if (at.finished) caf::anon_send(at.served_by.worker, GuestFinished{});
+  if (at.seat) caf::anon_send(at.served_by.worker, Seated{at.seat});
 }
 
 void GuestTable::close() {
   const Lock lock(mutex_);
   closed_ = true;
   for (Place& place : places_)
-    place.server.worker = nullptr;
+    place.served_by.worker = nullptr;
 }
 
-GuestTable::Server GuestTable::server(int place) const {
+GuestTable::RankWorker GuestTable::worker_at(int place) const {
   const Lock lock(mutex_);
-  return places_[static_cast<size_t>(place)].server;
+  return places_[static_cast<size_t>(place)].served_by;
 }
 
 MakeWorker guest_workers(std::shared_ptr<GuestTable> table) {

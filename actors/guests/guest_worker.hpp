@@ -20,7 +20,7 @@
 
 namespace grapevine {
 
-/// A script has sat down, or, null, has gone.
+/// A script has taken the seat, or, null, has left it.
 struct Seated {
   std::shared_ptr<GuestSeat> seat;
 };
@@ -31,18 +31,18 @@ using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>
 /// The script at each place of a node, and the worker that serves it. Any thread.
 class GuestTable {
  public:
-  struct Server {
+  struct RankWorker {
     int rank = -1;
     GuestWorkerActor worker;
   };
 
   explicit GuestTable(int places) : places_(static_cast<size_t>(places)) {}
 
-  void sit(int place, std::shared_ptr<GuestSeat>);  // null: the place is free
-  void finish(int place);                           // for good, whoever serves it
-  void serve(int place, Server);                    // from now on, who sits there included
-  void close();                                     // no worker serves from now on
-  Server server(int place) const;                   // no worker: none yet
+  void set_seat(int place, std::shared_ptr<GuestSeat>);  // null: it is free
+  void finish(int place);                                // for good, whoever serves it
+  void serve(int place, RankWorker);      // from now on, a script that is there included
+  void close();                           // no worker serves from now on
+  RankWorker worker_at(int place) const;  // no worker: none yet
 
   /// Steps that a rank here was to take, and will not: they are the others'.
   void leave_steps(uint64_t count) { left_ += count; }
@@ -50,7 +50,7 @@ class GuestTable {
 
  private:
   struct Place {
-    Server server;
+    RankWorker served_by;
     std::shared_ptr<GuestSeat> seat;
     bool finished = false;
   };

@@ -102,8 +102,8 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
   }
 }
 
-GuestHall::Run run_of_scripts(caf::actor_system& system, const SpawnedNode& node, const Settings& s,
-                              bool on_device) {
+GuestServer::Run run_of_scripts(caf::actor_system& system, const SpawnedNode& node,
+                                const Settings& s, bool on_device) {
   return {.system = &system,
           .cluster = node.cluster,
           .counters = node.run->counters,

@@ -38,7 +38,7 @@ struct NodeSettings {
   std::string settings, defaults;
 };
 
-class GuestHall;    // actors/guests/guest_server.hpp
+class GuestServer;  // actors/guests/guest_server.hpp
 struct Mean;        // actors/cluster/mean_exchange.hpp
 struct NodeStatus;  // actors/cluster/node_status.hpp
 
@@ -46,7 +46,7 @@ struct NodeHooks {
   RunHooks run;
   // True: an interrupt ends the run of all nodes. Null or false: this node leaves the others.
   const std::atomic<bool>* interrupt_is_for_all = nullptr;
-  std::shared_ptr<GuestHall> guests;  // whose scripts compute the steps of the ranks here
+  std::shared_ptr<GuestServer> guests;  // whose scripts compute the steps of the ranks here
   std::function<void(const std::string& address)> on_listening;
   // Requests of consoles; if one is empty, consoles are told so.
   std::function<std::string(const NodeStatus&)> render;

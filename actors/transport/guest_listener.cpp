@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kPatience_ms = 5000;
 constexpr int kRest_ms = 100;  // out of descriptors or memory: later there may be some again
-constexpr char kDoorEnding[] = ".door";
+constexpr char kSocketEnding[] = ".door";
 
 /// The process that connected, while it lives; -1 where the system has no such descriptor.
 int watch_process(int process) {
@@ -38,7 +38,7 @@ int peer_process(int fd) {
 
 struct ScriptsBound {
   size_t scripts;
-  std::string reason;  // of so few; empty: the door's own bound
+  std::string reason;  // of so few; empty: kScripts
 };
 
 /// At least half of the descriptors stay for links, consoles and files.
@@ -47,7 +47,7 @@ ScriptsBound bound_of_scripts() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto some = std::max<size_t>(1, limit.rlim_cur / 2 / kOfEach);
-  if (some >= GuestDoor::kScripts) return {GuestDoor::kScripts, ""};
+  if (some >= GuestListener::kScripts) return {GuestListener::kScripts, ""};
   return {some, fmt::format(" with {} descriptors (ulimit -n)", limit.rlim_cur)};
 }
 
@@ -141,27 +141,27 @@ bool GuestConnection::gone() const {
 
 void GuestConnection::hang_up() { ::shutdown(socket_.fd(), SHUT_RDWR); }
 
-// --- the door
+// --- the listener
 
-Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, const std::string& name,
-                                                   Serve serve) {
+Result<std::unique_ptr<GuestListener>> GuestListener::open(const std::string& path,
+                                                           const std::string& name, Serve serve) {
   std::string at = path.starts_with("unix:") ? path.substr(5) : path;
   if (at.empty()) {
     const auto folder = local_folder();
     if (!folder) return folder.error();
-    at = *folder + "/" + local_name(name) + kDoorEnding;
+    at = *folder + "/" + local_name(name) + kSocketEnding;
   }
   auto listening = listen_on_path(at);
   if (!listening) return listening.error();
-  auto door = caught([&]() -> Result<std::unique_ptr<GuestDoor>> {
-    return std::unique_ptr<GuestDoor>(
-        new GuestDoor(at, Descriptor(listening->fd), std::move(serve)));
+  auto made = caught([&]() -> Result<std::unique_ptr<GuestListener>> {
+    return std::unique_ptr<GuestListener>(
+        new GuestListener(at, Descriptor(listening->fd), std::move(serve)));
   });
-  if (!door) remove_socket(at);
-  return door;
+  if (!made) remove_socket(at);
+  return made;
 }
 
-GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
+GuestListener::GuestListener(std::string path, Descriptor listener, Serve serve)
     : path_(std::move(path)),
       listener_(std::move(listener)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -170,7 +170,7 @@ GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
   watcher_ = std::thread([this] { watch(); });
 }
 
-GuestDoor::~GuestDoor() {
+GuestListener::~GuestListener() {
   remove_socket(path_);
   closing_ = true;
   const uint64_t one = 1;
@@ -183,10 +183,10 @@ GuestDoor::~GuestDoor() {
 }
 
 // Waits for scripts that come, and for the ends of those that have.
-void GuestDoor::watch() {
+void GuestListener::watch() {
   for (bool rests = false; !closing_;) {
-    const int knocks = rests ? -1 : listener_.fd();  // poll leaves out what is negative
-    std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {knocks, POLLIN, 0}};
+    const int incoming = rests ? -1 : listener_.fd();  // poll leaves out what is negative
+    std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {incoming, POLLIN, 0}};
     for (const auto& guest : guests_)
       ends.push_back({guest->process.fd(), POLLIN, 0});
     if (::poll(ends.data(), ends.size(), rests ? kRest_ms : -1) < 0) continue;
@@ -198,11 +198,11 @@ void GuestDoor::watch() {
       guests_[k]->process = {};
     }
     clear_away();
-    rests = ends[1].revents != 0 && !let_in();
+    rests = ends[1].revents != 0 && !admit();
   }
 }
 
-void GuestDoor::clear_away() {
+void GuestListener::clear_away() {
   std::erase_if(guests_, [](const auto& guest) {
     if (!guest->over) return false;
     guest->thread.join();
@@ -210,7 +210,7 @@ void GuestDoor::clear_away() {
   });
 }
 
-bool GuestDoor::let_in() {
+bool GuestListener::admit() {
   Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return errno == EINTR || errno == ECONNABORTED;
   const timeval patience{kPatience_ms / 1000, 0};
@@ -232,7 +232,7 @@ bool GuestDoor::let_in() {
 }
 
 // On a thread of its own, which there may be none of.
-Status GuestDoor::begin(Guest& guest) {
+Status GuestListener::begin(Guest& guest) {
   guest.thread = std::thread([this, g = &guest] {
     const Status served = caught([&]() -> Status { return serve_(*g->connection), Done{}; });
     if (!served) g->connection->refuse(served.error().message);

@@ -1,4 +1,4 @@
-// GuestDoor: the unix socket that guests connect to: scripts of this user that compute a rank's
+// GuestListener: the unix socket that guests connect to: scripts of this user that compute a rank's
 // steps in their own processes. Each connected script has a thread.
 //
 // Between two requests the thread waits in one receive, so a step costs two system calls. A
@@ -55,7 +55,7 @@ class GuestConnection {
   int process_;
 };
 
-class GuestDoor {
+class GuestListener {
  public:
   static constexpr size_t kScripts = 64;  // at once; fewer where descriptors are few
 
@@ -64,12 +64,12 @@ class GuestDoor {
 
   /// Empty: a path in this user's folder of local sockets, by `name`. Errors: the path's, see
   /// local_socket.hpp. The file goes with the object.
-  static Result<std::unique_ptr<GuestDoor>> open(const std::string& path, const std::string& name,
-                                                 Serve);
+  static Result<std::unique_ptr<GuestListener>> open(const std::string& path,
+                                                     const std::string& name, Serve);
 
   /// Hangs up on all, and waits until none is served.
-  ~GuestDoor();
-  GuestDoor(const GuestDoor&) = delete;
+  ~GuestListener();
+  GuestListener(const GuestListener&) = delete;
 
   const std::string& path() const { return path_; }
 
@@ -81,9 +81,9 @@ class GuestDoor {
     std::thread thread;
   };
 
-  GuestDoor(std::string path, Descriptor listener, Serve);
+  GuestListener(std::string path, Descriptor listener, Serve);
   void watch();
-  bool let_in();  // false: not now
+  bool admit();  // false: not now
   Status begin(Guest&);
   void clear_away();
 

@@ -87,43 +87,45 @@ bool expects_others(const Options& o) {
 }
 
 // Null without guests. A caller that has started the scripts waits for them itself.
-Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_hall) {
-  if (o.guests == 0) return std::shared_ptr<GuestHall>();
-  GuestHallOptions options{.places = o.guests,
-                           .first_rank = std::max(0, o.peers.first_rank),
-                           .ranks = o.settings.ranks,
-                           .gradients = o.settings.gradients,
-                           .run = o.peers.run,
-                           .node = o.peers.name,
-                           .door = o.door};
-  if (on_hall) options.patience = options.latecomers = std::chrono::years(1);
-  auto hall = GuestHall::open(std::move(options));
-  if (!hall) return hall.error();
-  announce(o.log, "scripts come in at " + (*hall)->door());
-  if (on_hall) on_hall(*hall);
-  return hall;
+Result<std::shared_ptr<GuestServer>> open_guest_server(const Options& o,
+                                                       const OnGuestServer& on_server) {
+  if (o.guests == 0) return std::shared_ptr<GuestServer>();
+  GuestServerOptions options{.places = o.guests,
+                             .first_rank = std::max(0, o.peers.first_rank),
+                             .ranks = o.settings.ranks,
+                             .gradients = o.settings.gradients,
+                             .run = o.peers.run,
+                             .node = o.peers.name,
+                             .path = o.door};
+  if (on_server) options.patience = options.latecomers = std::chrono::years(1);
+  auto server = GuestServer::open(std::move(options));
+  if (!server) return server.error();
+  announce(o.log, "scripts come in at " + (*server)->path());
+  if (on_server) on_server(*server);
+  return server;
 }
 
-// Waits, with the door open, until the first script says what is trained and where it begins. Null
-// where an interrupt came first.
-Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hall) {
-  if (hall == nullptr) {
+// Waits, while scripts can connect, until the first script says what is trained and where it
+// begins. Null where an interrupt came first.
+Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* server) {
+  if (server == nullptr) {
     auto made = make_objective_of(o.settings);
     if (!made) return made;
     return warm_start(o.init, o.settings.ranks, std::move(*made));
   }
   std::shared_ptr<Objective> objective;
   while (objective == nullptr && interrupts() == 0)
-    objective = hall->await_objective(std::chrono::milliseconds(50));
+    objective = server->await_objective(std::chrono::milliseconds(50));
   return objective;
 }
 
 // The objects that scripts have stored with the ranks here, including those of an earlier life.
-CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const Beginning& begins) {
-  if (hall == nullptr) return {};
+CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestServer>& server,
+                                 const Beginning& begins) {
+  if (server == nullptr) return {};
   for (size_t place = 0; place < begins.kept.size(); ++place)
-    hall->keep(static_cast<int>(place), begins.kept[place]);
-  return [hall](int rank) { return hall->kept(rank); };
+    server->keep(static_cast<int>(place), begins.kept[place]);
+  return [server](int rank) { return server->kept(rank); };
 }
 
 void announce_host(const Options& options) {
@@ -135,9 +137,9 @@ void announce_host(const Options& options) {
 }
 
 // Takes the settings that the first script of the run gave.
-void take_from_scripts(const GuestHall& hall, Settings& settings) {
-  settings.gradients = hall.gradients();
-  const GuestLayout::Outer outer = hall.outer();
+void take_from_scripts(const GuestServer& server, Settings& settings) {
+  settings.gradients = server.gradients();
+  const GuestLayout::Outer outer = server.outer();
   settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
 }
 
@@ -162,7 +164,7 @@ Status meet(const Options& o) {
 
 Result<int> node(Options options) { return node_with_guests(std::move(options), {}); }
 
-Result<int> node_with_guests(Options options, const OnHall& on_hall) {
+Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   const auto since_start = [start = std::chrono::steady_clock::now()] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
@@ -177,20 +179,20 @@ Result<int> node_with_guests(Options options, const OnHall& on_hall) {
     });
   auto metrics = serve_metrics(options);  // from here on: scripts may be long in coming
   if (!metrics) return metrics.error();
-  const auto opened = open_hall(options, on_hall);
+  const auto opened = open_guest_server(options, on_server);
   if (!opened) return opened.error();
-  const std::shared_ptr<GuestHall> hall = *opened;
-  auto objective = objective_of(options, hall.get());
+  const std::shared_ptr<GuestServer> server = *opened;
+  auto objective = objective_of(options, server.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;
-  if (hall != nullptr) take_from_scripts(*hall, settings);
+  if (server != nullptr) take_from_scripts(*server, settings);
   const RunSettings told_to_others = run_settings(options);
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
   auto begins = beginning_of(options, **objective);
   if (!begins) return begins.error();
   options.out = run_path(options, options.peers.name);
-  auto kept = kept_in(hall, *begins);
+  auto kept = kept_in(server, *begins);
   auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins),
                                  std::move(kept));
   if (!record) return record.error();
@@ -198,7 +200,7 @@ Result<int> node_with_guests(Options options, const OnHall& on_hall) {
     options.peers.own_key = folder + "/" + kNodeKeyFile;
   if (Status met = meet(options); !met) return (*record)->refuse(met.error());
   std::string address;
-  auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
+  auto told = execute_node(settings, options.peers, told_to_others, *objective, server,
                            (*record)->watch(), [&](const std::string& where) {
                              address = where;
                              if (*metrics)
@@ -209,7 +211,7 @@ Result<int> node_with_guests(Options options, const OnHall& on_hall) {
   if (!told) return (*record)->refuse(told.error());
   Summary& summary = *told;
   TrainingTimes times;
-  if (!summary.failure && summary.ranks_in_mean > 0 && hall == nullptr) {  // scripts test theirs
+  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {  // scripts test theirs
     const double before_s = since_start();
     evaluate(settings, (*record)->watch(), **objective, summary);
     times.evaluation_s = since_start() - before_s;

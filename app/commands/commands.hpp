@@ -8,7 +8,7 @@
 
 namespace grapevine {
 
-class GuestHall;
+class GuestServer;
 
 Result<int> train(Options);
 Result<int> simulate(Options);
@@ -20,8 +20,8 @@ Result<int> reproduce(Options);
 Result<int> node(Options);
 /// Called with the path of the socket for scripts, if there are guests. A caller that gives one
 /// waits for the scripts.
-using OnHall = std::function<void(const std::shared_ptr<GuestHall>&)>;
-Result<int> node_with_guests(Options, const OnHall&);
+using OnGuestServer = std::function<void(const std::shared_ptr<GuestServer>&)>;
+Result<int> node_with_guests(Options, const OnGuestServer&);
 Result<int> launch(Options);
 Result<int> control(Options);
 Result<int> make_key(Options);

@@ -33,8 +33,8 @@ constexpr Steady::duration kFirstSignal = 5s, kTerm = 65s, kEnd = 125s;
 constexpr auto kTellWaiting = 10s;
 
 /// The variables that a script gets in addition to the environment.
-std::vector<std::string> environment(const std::string& door, int seat, int scripts) {
-  std::vector<std::string> words = {"GRAPEVINE_NODE=" + door,
+std::vector<std::string> environment(const std::string& socket, int seat, int scripts) {
+  std::vector<std::string> words = {"GRAPEVINE_NODE=" + socket,
                                     "GRAPEVINE_SEAT=" + std::to_string(seat)};
   const auto unless_set = [&](const char* name, int value) {
     if (std::getenv(name) == nullptr) words.push_back(fmt::format("{}={}", name, value));
@@ -62,8 +62,8 @@ class Scripts {
       take_in();
   }
 
-  Status start(const std::shared_ptr<GuestHall>& hall) {
-    hall_ = hall;
+  Status start(const std::shared_ptr<GuestServer>& server) {
+    server_ = server;
     for (size_t k = 0; k < scripts_.size(); ++k)
       if (Status started = start(k); !started) return started;
     return Done{};
@@ -102,7 +102,7 @@ class Scripts {
   Status start(size_t k) {
     std::vector<std::string> words = {"/proc/self/exe", kGuard, "/usr/bin/env"};
     for (std::string& word :
-         environment(hall_->door(), static_cast<int>(k), static_cast<int>(scripts_.size())))
+         environment(server_->path(), static_cast<int>(k), static_cast<int>(scripts_.size())))
       words.push_back(std::move(word));
     words.insert(words.end(), command_.begin(), command_.end());
     auto child = ChildProcess::start(words, ChildProcess::Input::none);
@@ -134,14 +134,14 @@ class Scripts {
   }
 
   int rank_of(size_t k) const {
-    const int rank = hall_->status()[k].rank;
+    const int rank = server_->status()[k].rank;
     return rank >= 0 ? rank : static_cast<int>(k);
   }
   std::string name(size_t k) const { return fmt::format("the script of rank {}", rank_of(k)); }
 
-  /// The seats of a script that has ended: where one of its processes sat last, else its own.
+  /// The seats of a script that has ended: where one of its processes was last, else its own.
   std::vector<int> seats_of(size_t k) const {
-    const std::vector<GuestStatus> seats = hall_->status();
+    const std::vector<GuestStatus> seats = server_->status();
     std::vector<int> its;
     for (size_t seat = 0; seat < seats.size(); ++seat)
       if (seats[seat].group == scripts_[k].child->group()) its.push_back(static_cast<int>(seat));
@@ -152,7 +152,7 @@ class Scripts {
   void judge(size_t k) {
     const int status = scripts_[k].child->status();
     const std::vector<int> seats = seats_of(k);
-    const auto all = hall_->status();
+    const auto all = server_->status();
     const bool done = over_since_ || std::ranges::all_of(seats, [&](int seat) {
                         return all[static_cast<size_t>(seat)].done;
                       });
@@ -164,7 +164,7 @@ class Scripts {
       line += fmt::format(": it is started again, {} of {}", scripts_[k].starts, restarts_);
       log_.announce(line);
       for (const int seat : seats)
-        hall_->await_script(seat);
+        server_->await_script(seat);
       if (Status again = start(k); again) return;
       line = name(k) + " cannot be started again";
     }
@@ -172,7 +172,7 @@ class Scripts {
     log_.announce(line);
     if (complaint_.empty()) complaint_ = line;
     for (const int seat : seats)
-      hall_->give_up(seat);
+      server_->give_up(seat);
   }
 
   /// Scripts that go on after an interrupt are asked to end, more and more.
@@ -206,7 +206,7 @@ class Scripts {
   const std::vector<std::string> command_;
   const int restarts_;
   const Log log_;
-  std::shared_ptr<GuestHall> hall_;
+  std::shared_ptr<GuestServer> server_;
   std::vector<Script> scripts_;
   ScriptOutput out_, err_;
   std::string complaint_;
@@ -219,35 +219,35 @@ class Scripts {
 
 Result<int> launch_guests(Options options) {
   Scripts scripts(options);
-  Promised<std::shared_ptr<GuestHall>> opened;
+  Promised<std::shared_ptr<GuestServer>> opened;
   Promised<Result<int>> end;
   std::thread runs([&] {
     end.keep(caught([&] {
-      return node_with_guests(options,
-                              [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); });
+      return node_with_guests(
+          options, [&](const std::shared_ptr<GuestServer>& server) { opened.keep(server); });
     }));
   });
   std::optional<Result<int>> ended;
-  std::optional<std::shared_ptr<GuestHall>> hall;
-  while (!hall && !ended) {
-    hall = opened.wait(50ms);
+  std::optional<std::shared_ptr<GuestServer>> server;
+  while (!server && !ended) {
+    server = opened.wait(50ms);
     ended = end.wait(0ms);
   }
   std::optional<Error> failed;
-  if (hall)
-    if (Status started = scripts.start(*hall); !started) failed = started.error();
+  if (server)
+    if (Status started = scripts.start(*server); !started) failed = started.error();
   bool nobody_came = false;  // scripts have ended, and the run has not begun
   while (!ended) {
     scripts.watch();
-    const bool nobody = scripts.ended() && (*hall)->await_objective(0ms) == nullptr;
+    const bool nobody = scripts.ended() && (*server)->await_objective(0ms) == nullptr;
     if ((nobody || failed) && interrupts() == 0) nobody_came = std::raise(SIGTERM) == 0;
     ended = end.wait(scripts.ended() ? 50ms : 0ms);
   }
   runs.join();
-  if (hall) (*hall)->close();  // of a node that has failed early
+  if (server) (*server)->close();  // of a node that has failed early
   scripts.run_is_over();
   const auto over = Steady::now();
-  for (bool told = false; hall && !scripts.ended();) {
+  for (bool told = false; server && !scripts.ended();) {
     scripts.watch();
     if (!told && Steady::now() > over + kTellWaiting && (told = true))
       announce(options.log, "the run is over; waiting for its scripts to end");

@@ -210,7 +210,7 @@ constexpr int kNodesAtMost = 1024;
 
 // The ranks of the process are the scripts'.
 Status complete_guests(Command command, Options& o) {
-  constexpr int kMost = 64;  // as many scripts as a door lets in
+  constexpr int kMost = 64;  // as many as GuestListener admits
   const std::string& objective = o.settings.objective.objective;
   if (o.guests < 0 || o.guests > kMost)
     return user_error(fmt::format("guests is {}, accepted: from 0 to {}", o.guests, kMost));

@@ -86,7 +86,7 @@ struct Options {
   int nodes = 4;     // launch
   int guests = 0;    // node, launch: ranks whose steps scripts compute, all of them here
   int restarts = 0;  // launch: of a script that ends before its share is done
-  std::string door;  // where scripts come in
+  std::string door;  // the path of the socket that scripts connect to
   std::vector<std::string> script;  // launch: the command of each
   std::string hosts;
   std::string address, verb, argument;  // ctl; keygen: the argument is the file

@@ -161,7 +161,7 @@ struct Course {
   }
 
   /// Takes the reports of scripts since the last call.
-  void take_reported(const GuestHall& guests, double at_s, uint64_t gradients) const {
+  void take_reported(const GuestServer& guests, double at_s, uint64_t gradients) const {
     const Lock lock(*turn);
     for (const GuestStatus& script : guests.status()) {
       uint64_t& seen = (*reports_seen)[script.rank];
@@ -352,9 +352,9 @@ Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>&
           {"progress", std::min(progress, 1.0)}};  // NaN, where no end is known, stays NaN
 }
 
-Json guests_json(const GuestHall& hall) {
+Json guests_json(const GuestServer& server) {
   Json scripts = Json::array();
-  for (const GuestStatus& s : hall.status()) {
+  for (const GuestStatus& s : server.status()) {
     Json reported = Json::object();
     for (const auto& [name, m] : s.measured)
       reported[name] = {{"value", m.value}, {"steps", m.steps}};
@@ -362,10 +362,10 @@ Json guests_json(const GuestHall& hall) {
                        {"process", s.process},
                        {"steps", s.steps},
                        {"seconds_since_step", s.since_step_s},
-                       {"visits", s.visits},
+                       {"visits", s.sessions},
                        {"reported", std::move(reported)}});
   }
-  return {{"door", hall.door()}, {"scripts", std::move(scripts)}};
+  return {{"door", server.path()}, {"scripts", std::move(scripts)}};
 }
 
 using Instant = std::chrono::steady_clock::time_point;
@@ -442,7 +442,7 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
 
 Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
                              const RunSettings& told, std::shared_ptr<Objective> objective,
-                             std::shared_ptr<GuestHall> guests, const Watch& watch,
+                             std::shared_ptr<GuestServer> guests, const Watch& watch,
                              std::function<void(const std::string&)> on_listening) {
   auto node = node_settings(peers);
   if (!node) return node.error();

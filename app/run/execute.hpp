@@ -14,7 +14,7 @@
 
 namespace grapevine {
 
-class GuestHall;
+class GuestServer;
 
 /// Told while a run goes on, one call at a time.
 struct Watch {
@@ -49,7 +49,7 @@ Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
 /// the run. `guests`: whose scripts compute the steps here; may be null. `on_listening` is told the
 /// address. Fails where it cannot listen or meets nobody.
 Result<Summary> execute_node(const Settings&, const PeerOptions&, const RunSettings&,
-                             std::shared_ptr<Objective>, std::shared_ptr<GuestHall> guests,
+                             std::shared_ptr<Objective>, std::shared_ptr<GuestServer> guests,
                              const Watch&, std::function<void(const std::string&)> on_listening);
 
 /// Tests the averaged model and every rank's own, on the objective's threads. Where the run was

@@ -1,4 +1,4 @@
-"""Many processes, strangers at the door, and processes that come and go. See cluster.py."""
+"""Many processes, strangers at the address, and processes that come and go. See cluster.py."""
 import concurrent.futures
 import random
 import socket
@@ -97,15 +97,15 @@ def strangers(program, tell, seconds=10):
     """All kinds of them, while an honest peer is served."""
     with Cluster(program, 2, 1, IDLE + ["--listen=127.0.0.1:0"]) as c:
         c.together()
-        door, pid = c.nodes[0].address(), c.nodes[0]
+        address, pid = c.nodes[0].address(), c.nodes[0]
         time.sleep(2)
         cpu, began, memory = pid.cpu_s(), time.monotonic(), pid.resident_mib()
         time.sleep(seconds)
         idle = (pid.cpu_s() - cpu) / (time.monotonic() - began)
-        crowd = [dial(door) for _ in range(500)]
+        crowd = [dial(address) for _ in range(500)]
         draw = random.Random(1)
-        slow, garbage = [dial(door) for _ in range(5)], [dial(door) for _ in range(20)]
-        announces = [dial(door) for _ in range(5)]
+        slow, garbage = [dial(address) for _ in range(5)], [dial(address) for _ in range(20)]
+        announces = [dial(address) for _ in range(5)]
         for s in garbage:
             say(s, draw.randbytes(65536))
         for s in announces:  # one segment of 3.9 GB

@@ -22,11 +22,11 @@ class Scripts(Cluster):
         super().__init__(program, nodes, ranks, [*ENDLESS, *more])
 
     def add(self, name, machine=0, first_rank=None, more=()):
-        door = f"{self.folder}/{name}"
-        node = super().add(name, machine, first_rank, [f"--guests={self.ranks}", f"--door={door}",
+        path = f"{self.folder}/{name}"
+        node = super().add(name, machine, first_rank, [f"--guests={self.ranks}", f"--door={path}",
                                                        *more])
         for _ in range(self.ranks):
-            self.scripts.append(Node(sys.executable, [__file__, self.program, door]))
+            self.scripts.append(Node(sys.executable, [__file__, self.program, path]))
         return node
 
     def processes(self):
@@ -141,13 +141,13 @@ def alone(seconds=10):
     print(steps / time.process_time())
 
 
-def script(program, door, numbers=10000):
+def script(program, path, numbers=10000):
     """A guest that makes steps for ever."""
     sys.argv[1:] = [program]
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "node"))
     import guests_test as guests  # the records of a guest, by hand
-    guests.until("a door", lambda: os.path.exists(door))
-    here = guests.Script(type("", (), {"door": door}))
+    guests.until("a socket", lambda: os.path.exists(path))
+    here = guests.Script(type("", (), {"socket": path}))
     text = f"\ntrained w {numbers}\n"
     here.send(guests.record(guests.JOIN, count=len(text)) + text.encode())
     welcome = here.read()

@@ -56,15 +56,15 @@ def gloo(sends, tensor, n):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    door = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", 0))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     sends = os.fork() > 0
     if sends:
-        link, _ = door.accept()
+        link, _ = listener.accept()
     else:
-        link = socket.create_connection(door.getsockname())
+        link = socket.create_connection(listener.getsockname())
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=2,

@@ -84,8 +84,8 @@ import sys
 sys.path[:0] = %r
 sys.argv = ["", %r]
 import guard, guests_test
-class Door: door = %r
-script = guests_test.Script(Door)
+class Node: socket = %r
+script = guests_test.Script(Node)
 script.join()
 while guard.train(script, 1.2).exchanges < 4: pass
 print("trains", flush=True)
@@ -99,7 +99,7 @@ def scripts(guests, times):
             waits = node.script()
             waits.begin(guests.START)
             dies = subprocess.Popen(
-                [sys.executable, "-c", SCRIPT % (PATHS, guests.PROGRAM, node.door)],
+                [sys.executable, "-c", SCRIPT % (PATHS, guests.PROGRAM, node.socket)],
                 stdout=subprocess.PIPE, text=True)
             guests.until("the scripts exchange", lambda: train(waits, 0.8).exchanges > 3)
             assert dies.stdout.readline() == "trains\n"

@@ -1,7 +1,7 @@
-"""What a step costs a guest, without torch: the door, the pass and the end of a script.
+"""What a step costs a guest, without torch: the socket, the pass and the end of a script.
 
 Usage: guests.py [PROGRAM]. Medians of interleaved rounds; read the ratios. The bars:
-a step of a tiny model at most 3 times a question that is answered at the door,
+a step of a tiny model at most 3 times a question that needs no rank,
 a step of 10 M parameters at most 3.5 times a copy of them, a seat free within 100 ms of SIGKILL.
 """
 import ctypes
@@ -61,7 +61,7 @@ def rounds(parts, times):
     return [1e6 * statistics.median(s) for s in samples]
 
 
-def door():
+def handshake():
     with g.Node(1) as node:
         script = begun(node, 4)
         step, bare = rounds([asked(script, g.STEP), asked(script, g.KEPT)], 2000)
@@ -89,11 +89,11 @@ def kill():
             holder = subprocess.Popen(
                 [sys.executable, "-c",
                  "import sys; sys.path.insert(0, %r); sys.argv = ['', %r]; import guests_test as g, os\n"
-                 "class Door: door = %r\n"
-                 "s = g.joins(type('N', (), {'script': lambda self: g.Script(Door)})())\n"
+                 "class Node: socket = %r\n"
+                 "s = g.joins(type('N', (), {'script': lambda self: g.Script(Node)})())\n"
                  "child = os.fork(); print(child, flush=True) if child else None\n"
                  "import time; time.sleep(600)" % (os.path.join(HERE, "..", "node"), program,
-                                                   node.door)], stdout=subprocess.PIPE)
+                                                   node.socket)], stdout=subprocess.PIPE)
             child = int(holder.stdout.readline())
             start = time.perf_counter()
             holder.kill()
@@ -106,6 +106,6 @@ def kill():
 
 
 if __name__ == "__main__":
-    door()
+    handshake()
     large()
     kill()

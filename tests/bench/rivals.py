@@ -239,8 +239,8 @@ class Grapevine(Contestant):
         node = [PROGRAM, "node", "--join=job", "--node-name=more", f"--guests={count}", "--no-save"]
         self.begin("more", node, **self.surroundings)
         for place in range(RANKS, RANKS + count):
-            door = os.path.join(self.folder, "grapevine", "more.door")
-            self.begin(str(place), self.script, JOB_PLACE=str(place), GRAPEVINE_NODE=door,
+            path = os.path.join(self.folder, "grapevine", "more.door")
+            self.begin(str(place), self.script, JOB_PLACE=str(place), GRAPEVINE_NODE=path,
                        **self.surroundings)
 
 

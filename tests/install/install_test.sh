@@ -34,19 +34,19 @@ echo "$headers headers"
 if grep -rnE '#include "(kernels|topologies|messages|models|actors)/' "$include"; then
   fail "a header includes another by a path that is not below include/"
 fi
-for door in "$include"/grapevine/*.hpp; do
-  case $door in */torch.hpp) continue ;; esac  # LibTorch's headers are wanted there
-  echo "#include <grapevine/$(basename "$door")>" >"$work/door.cpp"
-  c++ -std=c++20 -I"$include" -MM -MG "$work/door.cpp" >/dev/null
-  c++ -std=c++20 -I"$include" -M "$work/door.cpp" >"$work/seen"
-  grep -qE '/(torch|ATen|c10)/' "$work/seen" && fail "$(basename "$door") shows LibTorch"
-  case $door in
+for header in "$include"/grapevine/*.hpp; do
+  case $header in */torch.hpp) continue ;; esac  # LibTorch's headers are wanted there
+  echo "#include <grapevine/$(basename "$header")>" >"$work/header.cpp"
+  c++ -std=c++20 -I"$include" -MM -MG "$work/header.cpp" >/dev/null
+  c++ -std=c++20 -I"$include" -M "$work/header.cpp" >"$work/seen"
+  grep -qE '/(torch|ATen|c10)/' "$work/seen" && fail "$(basename "$header") shows LibTorch"
+  case $header in
     */actors.hpp) ;;
-    *) grep -q '/caf/' "$work/seen" && fail "$(basename "$door") shows CAF" ;;
+    *) grep -q '/caf/' "$work/seen" && fail "$(basename "$header") shows CAF" ;;
   esac
   shown=$(grep -oF "$include/" "$work/seen" | wc -l)
-  case $door in */grapevine.hpp) most=22 ;; */checkpoint.hpp) most=23 ;; */actors.hpp) most=32 ;; *) most=36 ;; esac
-  [ "$shown" -le "$most" ] || fail "$(basename "$door") shows $shown headers, of which there shall be $most at most"
+  case $header in */grapevine.hpp) most=22 ;; */checkpoint.hpp) most=23 ;; */actors.hpp) most=32 ;; *) most=36 ;; esac
+  [ "$shown" -le "$most" ] || fail "$(basename "$header") shows $shown headers, of which there shall be $most at most"
 done
 
 if [ -e "$build/bin/libgrapevine-network.so" ]; then

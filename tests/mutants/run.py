@@ -5,7 +5,7 @@ Each NAME.patch beside this script is one wrong line, as a real mistake would lo
 which promise the line breaks, which test program states that promise and which of its cases do.
 Every change is made alone, in a copy of the tree: the program must build, and those cases, which
 pass without the change, must fail with it. Two programs are in Python: `python`, the tests of the
-scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node's door, `Class.test`.
+scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node's socket for scripts, `Class.test`.
 
     tests/mutants/run.py                  all of them, in build/mutants/tree, built without LibTorch
     tests/mutants/run.py NAME...          these

@@ -241,10 +241,10 @@ TEST_CASE("processes come and go, three times: all that are left agree at the en
     node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   for (size_t k = 0; k < 3; ++k) {  // the oldest goes, a new one comes
     nodes[k]->signal(SIGKILL);
-    const std::string door = nodes[k + 1]->address(), name = "late" + std::to_string(k);
+    const std::string address = nodes[k + 1]->address(), name = "late" + std::to_string(k);
     nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
         "node", "--objective=quadratic", "--ranks=1", "--until=600", "--gradients=0", "--threads=1",
-        "--node-name=" + name, "--join=" + door, "--json", "--quiet"}));
+        "--node-name=" + name, "--join=" + address, "--json", "--quiet"}));
     for (size_t n = k + 1; n < nodes.size(); ++n)
       nodes[n]->wait_for(
           [&](const Json& s) { return s["graph_ranks"] == 3 && state_of(s, name) == "alive"; });

@@ -1,4 +1,4 @@
-"""A node's door, driven by plain Python: every record, scripts that die in each state, and rubbish.
+"""A node's socket for scripts, driven by plain Python: every record, scripts that die, and rubbish.
 
 Usage: guests_test.py PROGRAM. No torch: what a script trains is an array here. The last line counts.
 """
@@ -61,7 +61,7 @@ class Script:
     def __init__(self, node):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(node.door)
+        self.socket.connect(node.socket)
         self.waits = 0
 
     def send(self, data, fd=None):
@@ -143,17 +143,17 @@ START = [1, 2, 3, 4, 5, 10, 20, 30]
 class Node:
     def __init__(self, guests, *options, beside=None, descriptors=None):
         self.folder = tempfile.mkdtemp(prefix="grapevine-guests-")
-        self.door = os.path.join(self.folder, "door")
+        self.socket = os.path.join(self.folder, "scripts.sock")
         self.home = beside.home if beside else self.folder  # of local sockets
         self.err = open(os.path.join(self.folder, "err"), "w+")
         self.out = open(os.path.join(self.folder, "out"), "w+")
         self.process = subprocess.Popen(
-            [PROGRAM, "node", "--guests", str(guests), "--door", self.door, "--json", *options],
+            [PROGRAM, "node", "--guests", str(guests), "--door", self.socket, "--json", *options],
             stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=self.folder,
             preexec_fn=descriptors and (lambda: resource.setrlimit(
                 resource.RLIMIT_NOFILE, (descriptors, descriptors))),
             env={**os.environ, "XDG_RUNTIME_DIR": self.home})
-        until("the door opens", lambda: self.ended() or self.opened())
+        until("the node listens", lambda: self.ended() or self.opened())
         assert not self.ended(), self.said()
 
     def status(self):
@@ -174,7 +174,7 @@ class Node:
 
     def opened(self):
         with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(self.door) == 0
+            return probe.connect_ex(self.socket) == 0
 
     def ended(self):
         return self.process.poll() is not None
@@ -665,7 +665,7 @@ class Records(unittest.TestCase):
 
     def test_a_node_that_is_interrupted_says_end_and_has_the_mean(self):
         with Node(1) as node:
-            self.assertEqual(os.stat(node.door).st_mode & 0o777, 0o600)
+            self.assertEqual(os.stat(node.socket).st_mode & 0o777, 0o600)
             script = node.script()
             script.begin(START)
             script.step(change=1)
@@ -677,7 +677,7 @@ class Records(unittest.TestCase):
             self.assertEqual(array.array("f", os.pread(mean.fd, 4, 0))[0], 2)
             script.ask(LEAVE)
             self.assertEqual(node.process.wait(PATIENCE_S), 0)
-            self.assertFalse(os.path.exists(node.door))
+            self.assertFalse(os.path.exists(node.socket))
 
 
 class Work(unittest.TestCase):
@@ -972,7 +972,7 @@ class Options(unittest.TestCase):
             status = node.status()
             self.assertIsNone(status["progress"])  # it has no end
             guests = status["guests"]
-            self.assertEqual(guests["door"], node.door)
+            self.assertEqual(guests["door"], node.socket)
             self.assertEqual([s["process"] for s in guests["scripts"]], [os.getpid(), 0])
             self.assertEqual([s["steps"] for s in guests["scripts"]], [1, 0])
             script.close()
@@ -1178,7 +1178,7 @@ class Divergence(unittest.TestCase):
             self.assertEqual(node.process.returncode, 0, node.said())
 
 
-class Door(unittest.TestCase):
+class Socket(unittest.TestCase):
     def test_sixty_four_scripts_are_served_and_one_more_when_one_has_gone(self):
         with Node(1) as node:
             founder = node.script()
@@ -1224,7 +1224,7 @@ class Door(unittest.TestCase):
 
     def test_another_user_is_refused_although_the_file_would_let_it_in(self):
         if os.geteuid() != 0:
-            return print("SKIPPED: another user at the door: only root can be one")
+            return print("SKIPPED: another user: only root can be one")
         program = (
             "import os, socket, sys\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
@@ -1232,8 +1232,8 @@ class Door(unittest.TestCase):
             "print(s.recv(1000)[80:].decode())\n")
         with Node(1) as node:
             os.chmod(node.folder, 0o711)
-            os.chmod(node.door, 0o666)
-            done = subprocess.run([sys.executable, "-c", program, node.door], text=True,
+            os.chmod(node.socket, 0o666)
+            done = subprocess.run([sys.executable, "-c", program, node.socket], text=True,
                                   capture_output=True, timeout=PATIENCE_S)
             self.assertEqual(done.stdout, "this node is another user's\n", done.stderr)
 
@@ -1344,7 +1344,7 @@ class Deaths(unittest.TestCase):
             founder.ask(LEAVE)
             until("the seat is free", lambda: "has left" in node.said())
             join = (record(JOIN, count=len(text)) + text).hex()
-            script = subprocess.Popen([sys.executable, "-c", program, node.door, join],
+            script = subprocess.Popen([sys.executable, "-c", program, node.socket, join],
                                       stdout=subprocess.PIPE)
             child = int(script.stdout.readline())
             with self.assertRaises(Refused):
@@ -1367,13 +1367,13 @@ class Launch(unittest.TestCase):
         "sys.path.insert(0, %r)\n"
         "words, sys.argv = sys.argv[1:], ['', '/bin/true']\n"
         "import guests_test as g\n"
-        "class Door: door = os.environ['GRAPEVINE_NODE']\n"
+        "class Node: socket = os.environ['GRAPEVINE_NODE']\n"
         "seat = int(os.environ['GRAPEVINE_SEAT'])\n"
         "def say(*what): print(*what, flush=True)\n"
         "def wait(name):\n"
         "    while not os.path.exists(name): time.sleep(0.005)\n"
         "def join():\n"
-        "    s = g.Script(Door); w = s.join(rank=seat, flags=g.SEAT)\n"
+        "    s = g.Script(Node); w = s.join(rank=seat, flags=g.SEAT)\n"
         "    if not w.flags & g.RESUMED: s.fill(g.START); s.ask(g.STEP)\n"
         "    return s\n"
         "def finish(): s.ask(g.FINISH); s.ask(g.LEAVE)\n"
@@ -1599,7 +1599,7 @@ class Launch(unittest.TestCase):
 
     def test_scripts_say_how_many_gradients_there_are_and_one_that_says_another_number_fails(self):
         program = ("if seat == 1: wait('begun')\n"
-                   "s = g.Script(Door)\n"
+                   "s = g.Script(Node)\n"
                    "s.join(rank=seat, flags=g.SEAT, gradients=12 + seat)\n"
                    "s.fill(g.START); s.ask(g.STEP); open('begun', 'w')\n"
                    "while not s.step(change=1).flags & g.END: pass\n"

@@ -109,21 +109,21 @@ TEST_CASE("bits turned over on the way are noticed: such frames are dropped, and
   check_end(nodes, start, scratch);
 }
 
-TEST_CASE("strangers at the door of a node that trains: it trains on, and lets an honest one in") {
+TEST_CASE("a node that trains with strangers connected trains on and admits an honest one") {
   auto nodes =
       start_nodes(2, 1, {"--until=600", "--gradients=0", "--listen=127.0.0.1:0", "--no-key"});
   wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 2; });
-  const std::string door = nodes[0]->address();
+  const std::string address = nodes[0]->address();
   std::vector<Stranger> crowd;
   for (int k = 0; k < 300; ++k) {
-    crowd.emplace_back(door);
+    crowd.emplace_back(address);
     REQUIRE(crowd.back().open());
     const uint32_t words[] = {0, 0x1d000000, 0, 0};  // one segment of 3.9 GB
     if (k % 3 == 0) crowd.back().say(words, sizeof words);
     if (k % 3 == 1) crowd.back().say("GET / HTTP/1.1\r\n\r\n", 18);
   }
   Process late({"node", "--objective=quadratic", "--ranks=1", "--total-ranks=2", "--until=600",
-                "--gradients=0", "--node-name=late", "--join=" + door, "--no-key", "--quiet",
+                "--gradients=0", "--node-name=late", "--join=" + address, "--no-key", "--quiet",
                 "--threads=1"});
   const Json there = nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   const uint64_t before = sum_of(there["gradients"]);

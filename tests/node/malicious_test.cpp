@@ -37,21 +37,21 @@ const std::vector<std::string> kJob = {"--method=ad_psgd", "--topology=complete"
 
 /// What a process of this job says of it: the first message to whom it is told to join.
 Hello hello_of_job(const Scratch& scratch) {
-  const std::string path = scratch.path("door");
-  const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const std::string path = scratch.path("socket");
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
   REQUIRE(path.size() < sizeof at.sun_path);
   std::strcpy(at.sun_path, path.c_str());
-  REQUIRE(::bind(door, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
-  REQUIRE(::listen(door, 1) == 0);
+  REQUIRE(::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+  REQUIRE(::listen(listener, 1) == 0);
   std::vector<std::string> words = {
       "node",          "--objective=quadratic", "--ranks=1",
       "--quiet",       "--threads=1",           "--node-name=scout",
       "--patience=60", "--first-rank=0",        "--join=unix:" + path};
   words.insert(words.end(), kJob.begin(), kJob.end());
   Process scout(words);
-  const int socket = ::accept(door, nullptr, nullptr);
+  const int socket = ::accept(listener, nullptr, nullptr);
   std::vector<std::byte> bytes;
   auto said = decode_control(bytes);
   while (!said) {
@@ -62,7 +62,7 @@ Hello hello_of_job(const Scratch& scratch) {
     said = decode_control(bytes);
   }
   ::close(socket);
-  ::close(door);
+  ::close(listener);
   REQUIRE(std::holds_alternative<Hello>(*said));
   return std::get<Hello>(*said);
 }

@@ -1,4 +1,4 @@
-"""A real node for a test, its door, and waiting for what no event tells."""
+"""A real node for a test, its socket, and waiting for what no event tells."""
 
 import os
 import shutil
@@ -25,12 +25,12 @@ def until(what, holds, patience_s=PATIENCE_S):
 
 
 class Node:
-    """`grapevine node --guests N` in a folder of its own; `path` is its door."""
+    """`grapevine node --guests N` in a folder of its own; `path` is its socket."""
 
     def __init__(self, guests=1, *options, **environment):
         self.folder = tempfile.mkdtemp(prefix="gv-")
         os.chmod(self.folder, 0o700)
-        self.path = os.path.join(self.folder, "door.sock")
+        self.path = os.path.join(self.folder, "scripts.sock")
         self.command = [PROGRAM, "node", "--guests", str(guests), "--door", self.path, *options]
         self.environment = {**os.environ, "TMPDIR": self.folder, **environment}
         self.log = os.path.join(self.folder, "log")
@@ -44,7 +44,7 @@ class Node:
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 env=self.environment,
             )
-        until("the door of a node", self.__open)
+        until("the socket of a node", self.__open)
 
     def __open(self):
         if self.process.poll() is not None:
@@ -62,7 +62,7 @@ class Node:
             os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def kill(self):
-        """As a machine that fails: SIGKILL; the door's file is what the next start has to mind."""
+        """As a machine that fails: SIGKILL; the socket's file is there at the next start."""
         self.process.send_signal(signal.SIGCONT)
         self.process.kill()
         self.process.wait()

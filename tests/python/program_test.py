@@ -101,27 +101,27 @@ class Program(unittest.TestCase):
 
     def test_a_node_tells_its_status(self):
         with tempfile.TemporaryDirectory() as folder:
-            door = "unix:" + os.path.join(folder, "node.sock")
+            address = "unix:" + os.path.join(folder, "node.sock")
             command = [
                 *(PROGRAM, "node", "--ranks", "2", "--objective", "consensus", "--until", "600"),
-                *("--listen", door, "--out", os.path.join(folder, "out"), "--quiet"),
+                *("--listen", address, "--out", os.path.join(folder, "out"), "--quiet"),
             ]
             os.chmod(folder, 0o700)
             node = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             try:
-                until("its socket", lambda: os.path.exists(door[len("unix:") :]))
-                status = until("an edge", lambda: self.status_with_edges(door))
+                until("its socket", lambda: os.path.exists(address[len("unix:") :]))
+                status = until("an edge", lambda: self.status_with_edges(address))
                 self.assertEqual(status.rows[0]["ranks"], [0, 1])
             finally:
                 node.terminate()
                 node.wait()
             with self.assertRaises(RuntimeError):
-                grapevine.status(door)
+                grapevine.status(address)
 
     @staticmethod
-    def status_with_edges(door):
+    def status_with_edges(address):
         try:
-            status = grapevine.status(door)
+            status = grapevine.status(address)
         except RuntimeError:  # the socket is there a moment before somebody listens
             return None
         return status if status["edges"] else None

@@ -1,4 +1,4 @@
-"""A training script that the tests start, kill and interrupt: script.py DOOR [WORD...]
+"""A training script that the tests start, kill and interrupt: script.py SOCKET [WORD...]
 
 Words: loader=fork|forkserver|spawn (two workers), unguarded (joins when it is imported too), keep
 (leaves a blob after each step), gone (says when it finds the node gone).

@@ -8,7 +8,7 @@ import threading
 import unittest
 import unittest.mock
 
-from grapevine.wire import RECORD, Connection, Kind, NodeGone, Overdue, Record, Refused, door_of
+from grapevine.wire import RECORD, Connection, Kind, NodeGone, Overdue, Record, Refused, socket_of
 
 
 class Records(unittest.TestCase):
@@ -34,14 +34,14 @@ class Answers(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.door = socket.socket(socket.AF_UNIX)
-        self.addCleanup(self.door.close)
-        path = os.path.join(folder.name, "door")
-        self.door.bind(path)
-        self.door.listen()
-        self.connection = Connection(door_of("unix:" + path))
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.listener.close)
+        path = os.path.join(folder.name, "node")
+        self.listener.bind(path)
+        self.listener.listen()
+        self.connection = Connection(socket_of("unix:" + path))
         self.addCleanup(self.connection.close)
-        self.node, _ = self.door.accept()
+        self.node, _ = self.listener.accept()
         self.addCleanup(self.node.close)
 
     def say(self, text=b"", descriptor=None, **fields):
@@ -142,7 +142,7 @@ class Answers(unittest.TestCase):
             self.ask()
 
 
-class Doors(unittest.TestCase):
+class Sockets(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -158,20 +158,20 @@ class Doors(unittest.TestCase):
             return path
 
     def test_a_node_is_called_by_its_name_or_by_any_path_of_its(self):
-        door = self.touch("vm-4.1.door")
-        for called in ("vm-4.1", door, "unix:" + door, self.touch("vm-4.1.77.sock"),
+        path = self.touch("vm-4.1.door")
+        for called in ("vm-4.1", path, "unix:" + path, self.touch("vm-4.1.77.sock"),
                        os.path.join(self.folder, "vm-4.1.sock")):
-            self.assertEqual(door_of(called), door)
+            self.assertEqual(socket_of(called), path)
 
-    def test_a_socket_without_a_door_beside_it_is_taken_at_its_word(self):
+    def test_a_socket_without_one_for_scripts_beside_it_is_taken_as_given(self):
         path = self.touch("own.sock")
-        self.assertEqual(door_of(path), path)
-        self.assertEqual(door_of("b"), os.path.join(self.folder, "b.door"))
+        self.assertEqual(socket_of(path), path)
+        self.assertEqual(socket_of("b"), os.path.join(self.folder, "b.door"))
 
     def test_an_address_of_another_machine_is_refused_in_a_line(self):
         for called in ("10.0.0.1:7001", "[::1]:7001", "host:7001"):
             with self.assertRaisesRegex(ValueError, "accepted: a script joins by a path on this"):
-                door_of(called)
+                socket_of(called)
 
 
 if __name__ == "__main__":

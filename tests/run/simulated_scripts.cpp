@@ -45,7 +45,7 @@ class Script final : public ScriptActor::base {
           if (seat == nullptr || table == nullptr) return;
           seat->steps = true;
           seat->turn = GuestSeat::Turn::rank;
-          const GuestTable::Server server = table->server(deps_.place);
+          const GuestTable::RankWorker server = table->worker_at(deps_.place);
           if (server.worker) send(server.worker, Computed{});
         },
         [this](const Answered& a) {
@@ -70,11 +70,11 @@ class Script final : public ScriptActor::base {
         });
     seat->turn = GuestSeat::Turn::rank;
     seat_ = seat;
-    if (const auto table = deps_.table.lock()) table->sit(deps_.place, std::move(seat));
+    if (const auto table = deps_.table.lock()) table->set_seat(deps_.place, std::move(seat));
   }
 
   void go() {
-    if (const auto table = deps_.table.lock()) table->sit(deps_.place, nullptr);
+    if (const auto table = deps_.table.lock()) table->set_seat(deps_.place, nullptr);
   }
 
   // The step is made at once, and told when the modelled time is over.
@@ -90,7 +90,7 @@ class Script final : public ScriptActor::base {
     log.end = a.end;
     const ScriptOptions& o = deps_.options;
     const bool done = o.steps > 0 && log.steps >= o.steps;
-    if (done) send(deps_.table.lock()->server(deps_.place).worker, GuestFinished{});
+    if (done) send(deps_.table.lock()->worker_at(deps_.place).worker, GuestFinished{});
     if (done || a.end) return;
     Buffer g(v_.size(), v_.dtype());
     seat.loss = deps_.objective->gradient(0, deps_.place, a.steps, seat.front, g);

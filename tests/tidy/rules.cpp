@@ -37,9 +37,9 @@ const std::vector<House>& houses() {
         {"guests"},
         {"state"},
         {"run"},
-        {"include"}}},  // the doors of the library
+        {"include"}}},  // the public headers
       {"app",
-       {{"include"},  // the door of the library that is up here
+       {{"include"},  // the public headers of app
         {"system"},
         {"options"},
         {"evaluation"},
@@ -436,7 +436,7 @@ std::vector<std::string> pages() {
     all.push_back(std::string(house.name) + "/README.md");
     for (const auto& floor : house.floors)
       for (const std::string room : floor)
-        if (!room.empty() && room != "include")  // the doors: in the page of their house
+        if (!room.empty() && room != "include")  // public headers are in the page of their folder
           all.push_back(room_named(house.name, room) + "/README.md");
   }
   for (const char* house : {"topologies", "messages", "tests", "examples", "app/python"})

@@ -1,4 +1,4 @@
-// What a malicious holder of the run key can do at a node's door: it has the key, so its TLS is
+// What a malicious holder of the run key can do to a node: it has the key, so its TLS is
 // good, and is held to the rest of what a node keeps to all the same.
 #include "tests/transport/key_holder.hpp"
 
@@ -60,7 +60,7 @@ TEST_CASE("a holder of the run key who says the key of another process than its 
   CHECK(std::get<Refusal>(answer).reason == "a key of b that is not its certificate's");
 }
 
-TEST_CASE("the 513th stranger at the door is closed at once, and a place is given back") {
+TEST_CASE("the 513th stranger at once is closed at once, and a place is given back") {
   LinksOptions patient = without_key();
   patient.connect_s = 60;  // nobody is closed because its time is up
   TestNode a("a", patient);

@@ -148,7 +148,7 @@ TEST_CASE("a process of another user is turned away at a unix socket, and not ta
   }
   const Runtime runtime;
   ::chmod(runtime.path.c_str(), 0755);
-  const std::string path = runtime.path + "/door";
+  const std::string path = runtime.path + "/socket";
   TestNode a("a", listening("unix:" + path));
   ::chmod(path.c_str(), 0777);
   const pid_t stranger = ::fork();

@@ -1,4 +1,4 @@
-// Stranger: a plain blocking socket that knocks at a node's door and says what it likes.
+// Stranger: a plain blocking socket that connects to a node and sends what it likes.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>

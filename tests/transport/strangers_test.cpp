@@ -193,7 +193,7 @@ TEST_CASE("of all who are turned away ten a second are told, so nobody can fill 
   CHECK(static_cast<double>(told) <= 10 * (took.count() + 2));
 }
 
-TEST_CASE("when no descriptors are left the door waits, and opens again") {
+TEST_CASE("without free descriptors a node accepts nobody, and accepts again when there are some") {
   TestNode a("a", hasty(10));
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

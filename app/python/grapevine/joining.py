@@ -11,7 +11,7 @@ from typing import Optional, Sequence, Tuple, Union
 import torch
 
 from .rank import Rank, open_ranks
-from .wire import Refused, door_of
+from .wire import Refused, socket_of
 
 
 def join(
@@ -60,7 +60,7 @@ def join(
     called = os.fspath(node) if node is not None else os.environ.get("GRAPEVINE_NODE")
     if not called:
         raise ValueError("no node: give node=PATH or set GRAPEVINE_NODE")
-    path = door_of(called)
+    path = socket_of(called)
     first = [_innermost(optimizer)] if optimizer is not None else []
     others = [_innermost(o) for o in also]
     wanted = _leave_first_rank(model, path)

@@ -20,7 +20,7 @@ from typing import IO, Any, Callable, Dict, List, NamedTuple, Sequence
 
 from .program import Option, option_words, program
 
-DOOR, LISTENS = "scripts come in at ", "listening on "
+SCRIPTS_AT, LISTENS = "scripts come in at ", "listening on "
 TERM_S = 2.0  # for a process that is ended, then it is killed
 LEAVE_S = 8.0  # for a node, likewise
 PR_SET_PDEATHSIG = 1
@@ -62,7 +62,7 @@ def launch(
     processes: List[_Process] = []
     try:
         for seat in range(ranks):
-            work = _Work(function, tuple(args), seat, ranks, node.door)
+            work = _Work(function, tuple(args), seat, ranks, node.socket)
             processes.append(_Process(work, node.input))  # before it starts: it may be interrupted
             processes[-1].start()
         return _results(processes)
@@ -79,10 +79,10 @@ class _Work(NamedTuple):
     args: Sequence[Any]
     seat: int
     ranks: int
-    door: str
+    socket: str
 
     def environment(self) -> Dict[str, str]:
-        return {"GRAPEVINE_NODE": self.door, "GRAPEVINE_SEAT": str(self.seat)}
+        return {"GRAPEVINE_NODE": self.socket, "GRAPEVINE_SEAT": str(self.seat)}
 
 
 class _Node:
@@ -102,17 +102,17 @@ class _Node:
         assert self._process.stdin is not None and self._process.stderr is not None
         self.input, self._said = self._process.stdin, self._process.stderr
         try:
-            self.door = self._await_door()
+            self.socket = self._await_socket()
         except BaseException:
             self.end()
             raise
         threading.Thread(target=self._pass_on, daemon=True).start()
 
-    def _await_door(self) -> str:
+    def _await_socket(self) -> str:
         last = ""
         for line in self._said:
-            if DOOR in line:
-                return line.split(DOOR, 1)[1].rstrip("\n")
+            if SCRIPTS_AT in line:
+                return line.split(SCRIPTS_AT, 1)[1].rstrip("\n")
             last = line.strip()
         kind = ValueError if self._process.wait() == 2 else RuntimeError
         raise kind(last or "the node ended before it was there")

@@ -322,16 +322,16 @@ class Rank:
         node = Connection(self._path)
         try:
             if wanted is not None:
-                return self._sit_down(node, rank=wanted)
+                return self._take_seat(node, rank=wanted)
             if self._seat is not None:
-                return self._sit_down(node, rank=self._seat, flags=Flag.SEAT)
+                return self._take_seat(node, rank=self._seat, flags=Flag.SEAT)
         except Refused as refused:
             if wanted is not None or "is not free" not in str(refused):
                 raise
             node = Connection(self._path)  # of two ranks of one script the second has another
-        return self._sit_down(node, rank=ANY_RANK)
+        return self._take_seat(node, rank=ANY_RANK)
 
-    def _sit_down(self, node: Connection, **seat: int) -> bool:
+    def _take_seat(self, node: Connection, **seat: int) -> bool:
         front = None
         try:
             text = self._layout.text(self._run, self._outer)

@@ -91,8 +91,8 @@ class Overdue(Exception):
     """The answer has not come in the time that the asker had; the question is still open."""
 
 
-def door_of(node: str) -> str:
-    """The path of a node's door. A node is called by that path or, as everywhere, by its name."""
+def socket_of(node: str) -> str:
+    """The path of the socket for scripts; `node` is that path or the name of a node here."""
     path = node[len("unix:") :] if node.startswith("unix:") else node
     host, colon, port = path.rpartition(":")
     if colon and port.isdigit() and "/" not in host:
