@@ -58,7 +58,7 @@ class Rule {
   /// Starts anew from x: twin := x, optimizer and memories := 0.
   virtual void reset(double now, ConstVec x) = 0;
 
-  /// All that it keeps, x first, settled at `now`. Written to only after reset().
+  /// All that it keeps, x first, as of `now`. Written to only after reset().
   virtual RuleState state(double now) = 0;
 
   /// Makes what it keeps for an edge, as the first exchange of these two ends would. Pairwise.

@@ -251,7 +251,7 @@ bool Cluster::somebody_else() const {
 void Cluster::conclude() {
   if (!deps_.done) return;
   for (auto& promise : std::exchange(wanted_, {}))
-    promise.deliver(MeanSettled{});
+    promise.deliver(MeanResult{});
   ending_.stopped = ending_.drained && !somebody_else();
   ending_.departures = departures_.kept();
   ending_.lost = missed_.all_lost();
@@ -286,19 +286,19 @@ void Cluster::begin_mean(BeginMean begin) {
   send(parts_.transfers, std::move(begin));
 }
 
-void Cluster::on_settled(MeanSettled& settled) {
-  if (settled.serial == 0) {
+void Cluster::on_mean(MeanResult& result) {
+  if (result.serial == 0) {
     // A node that leaves and reports that it has a mean has received the reports of all others.
-    if (!settled.missing.empty()) tell(&Membership::tell_mean, MeanTold{});
-    ending_.mean = settled.mean;
-    ending_.missing = std::move(settled.missing);
-    ending_.nodes = settled.mean ? settled.mean->nodes : 0;
+    if (!result.missing.empty()) tell(&Membership::tell_mean, MeanTold{});
+    ending_.mean = result.mean;
+    ending_.missing = std::move(result.missing);
+    ending_.nodes = result.mean ? result.mean->nodes : 0;
     lifecycle_.averaged(ending_.missing);
     return consider();
   }
-  const auto [answered, more] = orders_.settled(settled.serial);
+  const auto [answered, more] = orders_.finished(result.serial);
   for (size_t k = 0; k < answered; ++k, wanted_.pop_front())
-    wanted_.front().deliver(settled);
+    wanted_.front().deliver(result);
   if (more) want_mean();
 }
 
@@ -444,7 +444,7 @@ void Cluster::on_link(LinkDown& down) {
 
 void Cluster::on_link(DialFailed& failed) {
   if (!membership_) return again(std::move(failed));
-  lifecycle_.dial_failed(failed.address, failed.reason, is_settled(failed.reason));
+  lifecycle_.dial_failed(failed.address, failed.reason, is_final(failed.reason));
   // It stood still until the others let another of its name in: no one of them links with it now.
   if (failed.reason == kNameTaken && membership_->alone() &&
       lifecycle_.phase() > RunLifecycle::Phase::joining)
@@ -510,12 +510,12 @@ void Cluster::on_transfers(const LeavingMeasured& measured) {
   consider();
 }
 
-caf::result<MeanSettled> Cluster::on_wanted(WantMean) {
+caf::result<MeanResult> Cluster::on_wanted(WantMean) {
   if (!takes_part()) return caf::make_error(caf::sec::invalid_argument, "no ranks are here");
   const MeanOrders::Asked asked = orders_.ask();
   if (asked == MeanOrders::Asked::refused)
     return caf::make_error(caf::sec::invalid_argument, "too many consoles wait for a snapshot");
-  const auto promise = make_response_promise<MeanSettled>();
+  const auto promise = make_response_promise<MeanResult>();
   wanted_.push_back(promise);
   if (asked == MeanOrders::Asked::first) want_mean();
   return promise;
@@ -556,7 +556,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](HasMean has) { tell(&Membership::tell_mean, has.mean); },
       [this](const CannotReach& other) { on_transfers(other); },
       [this](const NeedLinks& need) { need_links(need.nodes); },
-      [this](MeanSettled& settled) { on_settled(settled); },
+      [this](MeanResult& result) { on_mean(result); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
       [this](Tick) { on_tick(); },
       [this](const Reconfigure& change) -> caf::result<std::string> {

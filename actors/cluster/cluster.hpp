@@ -102,7 +102,7 @@ class Cluster final : public ClusterActor::base {
   void on_transfers(StateCame&);
   void on_transfers(const CannotReach&);
   void on_transfers(const LeavingMeasured&);
-  caf::result<MeanSettled> on_wanted(WantMean);
+  caf::result<MeanResult> on_wanted(WantMean);
   Result<std::string> reconfigure(const std::string& topology);
   void tell_rates();
   void rates_have_come();
@@ -111,7 +111,7 @@ class Cluster final : public ClusterActor::base {
   void want_mean();
   void begin_wanted_mean();
   void begin_mean(BeginMean);
-  void on_settled(MeanSettled&);
+  void on_mean(MeanResult&);
   NodeStatus status() const;
   void ended(const std::string& node);
   void departed(const std::string& node);
@@ -130,7 +130,7 @@ class Cluster final : public ClusterActor::base {
   MissedNodes missed_;
   ClusterEnding ending_;
   MeanOrders orders_;
-  std::deque<caf::typed_response_promise<MeanSettled>> wanted_;  // consoles that wait for one
+  std::deque<caf::typed_response_promise<MeanResult>> wanted_;  // consoles that wait for one
   std::set<std::string>
       cut_;             // nodes of whom the membership was told that this one cannot reach them
   bool stops_ = false;  // the whole run

@@ -81,13 +81,13 @@ struct NeedLinks {
   std::vector<std::string> nodes;  // for some seconds
 };
 using MeanPtr = std::shared_ptr<const Mean>;
-struct MeanSettled {
+struct MeanResult {
   uint64_t serial = 0;  // of the snapshot; 0: the mean at the end
   MeanPtr mean;         // null: it did not come here
   std::vector<std::string> missing;
 };
 struct WantStatus {};  // answered by what the agent knows: the rest of it is empty
-struct WantMean {};    // answered by MeanSettled, of a mean that begins after it was asked for
+struct WantMean {};    // answered by MeanResult, of a mean that begins after it was asked for
 
 // To the transfers.
 struct FetchFrom {
@@ -127,13 +127,11 @@ struct ClusterStart;
 struct TransfersStart;
 struct ConsoleStart;
 
-using ClusterActor =
-    MembershipActor::extend<Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
-                            Takes<Contested>, Takes<Heard>, Takes<RunEnded>, Takes<Finish>,
-                            Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
-                            Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>,
-                            Takes<LeavingMeasured>, Takes<Tick>, Answers<WantStatus, NodeStatus>,
-                            Answers<WantMean, MeanSettled>>;
+using ClusterActor = MembershipActor::extend<
+    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Contested>,
+    Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>,
+    Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanResult>, Takes<LeavingMeasured>,
+    Takes<Tick>, Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanResult>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
@@ -189,7 +187,7 @@ GV_LOCAL_MESSAGE(StateCame)
 GV_LOCAL_MESSAGE(HasMean)
 GV_LOCAL_MESSAGE(CannotReach)
 GV_LOCAL_MESSAGE(NeedLinks)
-GV_LOCAL_MESSAGE(MeanSettled)
+GV_LOCAL_MESSAGE(MeanResult)
 GV_LOCAL_MESSAGE(WantStatus)
 GV_LOCAL_MESSAGE(WantMean)
 GV_LOCAL_MESSAGE(NodeStatus)

@@ -229,10 +229,10 @@ void ConsoleServer::take_snapshot(uint64_t console) {
     return reply(console, false, "the program that runs this node writes no snapshots");
   request(parts_.cluster, caf::infinite, WantMean{})
       .then(
-          [this, console](const MeanSettled& settled) {
-            if (!settled.mean) {
+          [this, console](const MeanResult& result) {
+            if (!result.mean) {
               std::string names;
-              for (const std::string& node : settled.missing)
+              for (const std::string& node : result.missing)
                 names += (names.empty() ? "" : ", ") + node;
               return reply(console, false,
                            "there is no mean: " + (names.empty() ? "no ranks are here"
@@ -240,10 +240,10 @@ void ConsoleServer::take_snapshot(uint64_t console) {
             }
             forget_means();
             if (kept_.size() == kMeansKept) kept_.pop_front();
-            kept_.push_back({settled.mean, deps_.clock.now()});
+            kept_.push_back({result.mean, deps_.clock.now()});
             delayed_send(caf::actor_cast<ConsoleActor>(this),
                          std::chrono::seconds(static_cast<int>(kMeanKept_s) + 1), Tick{});
-            reply(console, true, deps_.describe(*settled.mean));
+            reply(console, true, deps_.describe(*result.mean));
           },
           [this, console](const caf::error& error) { reply(console, false, line_of(error)); });
 }

@@ -84,7 +84,7 @@ void MeanExchange::end(double now, std::vector<std::string> expected, MeanEffect
 }
 
 void MeanExchange::open(double now, MeanEffects& out) {
-  settled_ = false;
+  reported_ = false;
   begin(now, mean_key(ending_ ? 0 : serial_, members_), out);
 }
 
@@ -209,7 +209,7 @@ void MeanExchange::lapse(double now, MeanEffects& out) {
     }
   }
   if (now < progress_at_ + waits_s()) return;
-  if (!settled_) settle(awaited(), out);
+  if (!reported_) report(awaited(), out);
   if (!ending_) stage_ = Stage::idle;
 }
 
@@ -230,14 +230,14 @@ void MeanExchange::finish(double now, MeanEffects& out) {
     ask_more(now, out);
     all_sent = pour(out);
   }
-  if (!settled_ && stage_ == Stage::whole && (!ending_ || agreed()))
-    settle(ending_ ? awaited() : std::vector<std::string>(), out);
+  if (!reported_ && stage_ == Stage::whole && (!ending_ || agreed()))
+    report(ending_ ? awaited() : std::vector<std::string>(), out);
   if (!ending_ && agreed()) {
     stage_ = Stage::idle;
     sum_.reset();
   }
   out.timer_at = kNotYet;
-  if (stage_ == Stage::idle || (ending_ && settled_)) return;
+  if (stage_ == Stage::idle || (ending_ && reported_)) return;
   out.timer_at = progress_at_ + waits_s();
   if (sum_ && (!all_sent || (is_root_ && made_ < summed()))) out.timer_at = now;
   for (const auto& [name, n] : neighbours_) {
@@ -259,10 +259,10 @@ bool MeanExchange::agreed() const {
   return all;
 }
 
-void MeanExchange::settle(std::vector<std::string> missing, MeanEffects& out) {
-  settled_ = true;
+void MeanExchange::report(std::vector<std::string> missing, MeanEffects& out) {
+  reported_ = true;
   const bool here = stage_ == Stage::whole && whole_->ranks > 0;
-  out.settled = MeanEffects::Settled{here ? whole_ : nullptr, std::move(missing)};
+  out.result = MeanEffects::Result{here ? whole_ : nullptr, std::move(missing)};
 }
 
 std::vector<std::string> MeanExchange::awaited() const {
@@ -280,8 +280,8 @@ std::vector<std::string> MeanExchange::awaited() const {
     gone.erase(m.node);
     if (m.node == self_ || m.left || has_it(m) || decided) continue;
     const auto n = neighbours_.find(m.node);
-    const bool owes = n != neighbours_.end() && gives(n->second) && n->second.child == from_below;
-    if (stage_ == Stage::whole || !is_in_ || owes) names.insert(m.node);
+    const bool is_due = n != neighbours_.end() && gives(n->second) && n->second.child == from_below;
+    if (stage_ == Stage::whole || !is_in_ || is_due) names.insert(m.node);
   }
   if (ending_) names.insert(gone.begin(), gone.end());
   return {names.begin(), names.end()};

@@ -22,10 +22,10 @@
 // as if the two could not reach each other.
 //
 // A death, a new node or a cut changes the key and so the number, which starts with a new sum of
-// the ranks here. At the end of the run the mean is settled when all live members report this
+// the ranks here. At the end of the run the mean is final when all live members report this
 // number with this hash, or when one of them has left after reporting that all did. Otherwise it is
-// settled at a deadline, which every piece and every report extends; then `missing` has the names
-// of the others. A snapshot is settled as soon as it is here; the node serves others until all have
+// final at a deadline, which every piece and every report extends; then `missing` has the names
+// of the others. A snapshot is final as soon as it is here; the node serves others until all have
 // it. Memory: one fp64 vector and one result. `now` as in membership.hpp.
 #pragma once
 #include <limits>
@@ -94,7 +94,7 @@ struct MeanEffects {
     ConstVec payload;
     std::shared_ptr<const void> keeps;  // the payload, which nobody changes any more
   };
-  struct Settled {
+  struct Result {
     std::shared_ptr<const Mean> mean;  // null: it did not come here, or is of no ranks
     std::vector<std::string> missing;  // by name; of a snapshot: none
   };
@@ -103,7 +103,7 @@ struct MeanEffects {
   std::optional<uint64_t> sample;  // have the ranks here summed for this number, then call own()
   std::vector<std::string> cut;    // neighbours that cannot be reached: the membership is told
   std::optional<std::pair<uint64_t, uint64_t>> told;  // number and hash, for the membership
-  std::optional<Settled> settled;                     // once for each want() or end()
+  std::optional<Result> result;                       // once for each want() or end()
   std::vector<std::string> lines;
   double timer_at = 0;  // always set; replaces the earlier one
 };
@@ -166,7 +166,7 @@ class MeanExchange {
   void begin(double now, const MeanKey&, MeanEffects&);
   void finish(double now, MeanEffects&);
   bool agreed() const;
-  void settle(std::vector<std::string> missing, MeanEffects&);
+  void report(std::vector<std::string> missing, MeanEffects&);
   void lapse(double now, MeanEffects&);
   // Pieces.
   std::string complaint_about(const Neighbour&, const MeanPiece&, ConstVec payload,
@@ -192,7 +192,7 @@ class MeanExchange {
   const MeanShape shape_;
   const double patience_s_;
   Stage stage_ = Stage::idle;
-  bool ending_ = false, settled_ = false;
+  bool ending_ = false, reported_ = false;
   uint64_t serial_ = 0, number_ = 0;
   std::vector<MeanMember> members_;  // by name
   std::set<std::string> links_, began_with_;

@@ -16,8 +16,8 @@ std::optional<uint64_t> MeanOrders::wanted(uint64_t serial) {
   return serial;
 }
 
-MeanOrders::Settled MeanOrders::settled(uint64_t serial) {
-  Settled end;
+MeanOrders::Finished MeanOrders::finished(uint64_t serial) {
+  Finished end;
   if (serial != serial_) return end;
   under_way_ = false;
   for (; !waiting_.empty() && waiting_.front() < begun_; waiting_.pop_front())

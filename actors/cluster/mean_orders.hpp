@@ -3,7 +3,7 @@
 //
 // A node that needs a mean tells the membership that one more is requested: each request changes
 // the serial number. Means are computed one after the other. A request that comes during one shares
-// the next, which is requested as soon as this one is settled. A mean answers the requests that
+// the next, which is requested as soon as this one is finished. A mean answers the requests that
 // came before it started here.
 #pragma once
 #include <cstddef>
@@ -27,13 +27,13 @@ class MeanOrders {
   /// the one of before. 0: none is wanted.
   std::optional<uint64_t> wanted(uint64_t serial);
 
-  struct Settled {
+  struct Finished {
     size_t answered = 0;  // so many of the first that wait
     bool more = false;    // others wait: the membership is to spread that one more is wanted
   };
   /// The mean of that serial is here, or it is known that it will not come. Of one before the last
   /// that began: nothing follows.
-  Settled settled(uint64_t serial);
+  Finished finished(uint64_t serial);
 
  private:
   static constexpr size_t kWaitAtMost = 64;

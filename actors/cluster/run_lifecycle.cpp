@@ -18,12 +18,12 @@ void RunLifecycle::start(double now) {
   if (phase_ == Phase::awaiting) enter(Phase::joining, now + options_.patience_s);
 }
 
-void RunLifecycle::dial_failed(const std::string& address, const std::string& why, bool settled) {
+void RunLifecycle::dial_failed(const std::string& address, const std::string& why, bool is_final) {
   why_ = why;
   const auto& joins = options_.joins;
   if (std::find(joins.begin(), joins.end(), address) == joins.end()) return;
   int& answers = turned_away_[address];
-  answers = settled ? answers + 1 : 0;
+  answers = is_final ? answers + 1 : 0;
 }
 
 bool RunLifecycle::is_turned_away() const {

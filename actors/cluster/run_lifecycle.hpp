@@ -66,9 +66,9 @@ class RunLifecycle {
 
   void start(double now);
   void met() { met_ = true; }  // somebody
-  /// `settled`: the node would give this answer again. After three such answers at each address
+  /// `is_final`: the node would give this answer again. After three such answers at each address
   /// that it joins by, it waits for no other node.
-  void dial_failed(const std::string& address, const std::string& why, bool settled);
+  void dial_failed(const std::string& address, const std::string& why, bool is_final);
   void fetched() { fetched_ = true; }        // or given up
   void share_done() { share_done_ = true; }  // of the ranks here
   void stop() { stops_ = true; }             // the whole run is to end

@@ -131,7 +131,7 @@ void Transfers::averaging(
     send(parts_.cluster, CannotReach{node});
   need_links();
   if (out.told) send(parts_.cluster, HasMean{{out.told->first, out.told->second}});
-  if (out.settled) settled(*out.settled);
+  if (out.result) report(*out.result);
   if (out.sample) sum(*out.sample);
   arm();
 }
@@ -146,7 +146,7 @@ void Transfers::need_links() {
   send(parts_.cluster, NeedLinks{std::move(nodes)});
 }
 
-void Transfers::settled(MeanEffects::Settled& end) {
+void Transfers::report(MeanEffects::Result& end) {
   const bool measurable = end.mean && own_ && end.mean->ranks > own_->ranks;
   const bool asked = std::exchange(measures_, false);
   if (asked && !measurable) send(parts_.cluster, LeavingMeasured{});
@@ -162,7 +162,7 @@ void Transfers::settled(MeanEffects::Settled& end) {
   }
   own_.reset();
   send(parts_.cluster,
-       MeanSettled{ends_ ? 0 : mean_.serial(), std::move(end.mean), std::move(end.missing)});
+       MeanResult{ends_ ? 0 : mean_.serial(), std::move(end.mean), std::move(end.missing)});
 }
 
 // The sum over the ranks here: of the mean at the end what they had when they ended, else asked of

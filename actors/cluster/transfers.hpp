@@ -64,7 +64,7 @@ class Transfers final : public TransfersActor::base {
   void add(const RankParameters&);
   void sum_more(SumMore);
   void summed();
-  void settled(MeanEffects::Settled&);
+  void report(MeanEffects::Result&);
   void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
   void serving(const std::function<void(StateSource&, double now, SourceEffects&)>& event);
   std::string complaint_about_state(const std::vector<Buffer>& vectors) const;

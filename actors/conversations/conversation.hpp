@@ -89,7 +89,7 @@ struct Write {  // asks for the messages of a phase anew: the neighbours have ch
 
 struct Apply {
   enum class Operation : uint8_t {
-    jump,     // a settled pairwise exchange: own snapshot, the peer's, the alpha~ of both
+    jump,     // a finished pairwise exchange: own snapshot, the peer's, the alpha~ of both
     add,      // a round: part of the vector += received
     assign,   // a round: part of the vector = received
     begin,    // a round: what is to be combined, from its start

@@ -60,12 +60,12 @@ void PairExchange::offer(const Moment& m, int timer, double patience_s) {
   m.out.arms.push_back({timer, m.now + patience_s + m.own.least_timeout_s});
 }
 
-void PairExchange::open(const Moment& m, uint64_t epoch, bool owes_accept, uint64_t ticket) {
+void PairExchange::open(const Moment& m, uint64_t epoch, bool accept_due, uint64_t ticket) {
   GV_CHECK(!open_);
   open_ = std::make_unique<Open>();
   open_->epoch = epoch;
   open_->alpha_tilde = open_->peer_alpha_tilde = m.own.alpha_tilde;
-  open_->owes_accept = owes_accept;
+  open_->accept_due = accept_due;
   offered_ = lapsed_ = false;
   backoff_ = 1;
   opened_at_ = m.now;
@@ -83,17 +83,17 @@ void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineRea
 
 PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, const Limits& limits,
                                        int timer) {
-  const bool owes_accept = open_->owes_accept;
+  const bool accept_due = open_->accept_due;
   if (!payload) {  // nothing has left yet, so this end may still say no
     open_.reset();
-    if (owes_accept) send(m, FrameKind::decline, done_ + 1, DeclineReason::no_buffer);
+    if (accept_due) send(m, FrameKind::decline, done_ + 1, DeclineReason::no_buffer);
     return Next::declined;
   }
   open_->taking = false;
   open_->sent = std::move(payload);
   open_->sent_at = m.now;
   open_->limits = limits;
-  if (owes_accept) send(m, FrameKind::accept, done_ + 1);
+  if (accept_due) send(m, FrameKind::accept, done_ + 1);
   send(m, FrameKind::data, done_ + 1);
   m.out.arms.push_back({timer, m.now + 2 * duration_ + timeout(m.own) + m.own.least_timeout_s});
   return open_->received ? apply(m, timer) : Next::nothing;
@@ -127,13 +127,13 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
   jump.theirs = x.peer_limits;
   m.out.requests.push_back(std::move(jump));
   send(m, FrameKind::ack, done_ + 1);
-  if (x.acked) return settle(m, timer);
+  if (x.acked) return finish(m, timer);
   m.out.arms.push_back(
       {timer, m.now + timeout(m.own) * backoff_ + duration_ / 4 + m.own.least_timeout_s});
   return Next::applied;
 }
 
-PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
+PairExchange::Next PairExchange::finish(const Moment& m, int timer) {
   // An answer to a repeated message has taken as long as this end has waited. If time-outs have an
   // upper bound, only answers that came after that are learnt from; otherwise each wait would make
   // the next one longer.
@@ -143,7 +143,7 @@ PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
   strays_.reset();
   open_.reset();
   m.out.arms.push_back({timer, kNever});
-  return Next::settled;
+  return Next::finished;
 }
 
 void PairExchange::abandon(const Moment& m) {
@@ -227,8 +227,8 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
     ++m.counts.repeated;
     return Next::nothing;
   }
-  // The peer has settled the exchange that is open here: this is its acknowledgement.
-  if (h.number == done_ + 2 && applied()) return settle(m, timer);
+  // The peer has finished the exchange that is open here: this is its acknowledgement.
+  if (h.number == done_ + 2 && applied()) return finish(m, timer);
   if (h.number != done_ + 1) {
     ++m.counts.protocol_errors;
     return stray(m, h);
@@ -253,11 +253,11 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
     case FrameKind::ack:
       if (!open_) return Next::nothing;
       open_->acked = true;
-      return open_->applied ? settle(m, timer) : Next::nothing;
+      return open_->applied ? finish(m, timer) : Next::nothing;
     case FrameKind::ask:
       if (!open_) return Next::open;
       if (open_->taking) {
-        open_->owes_accept = true;
+        open_->accept_due = true;
       } else {
         send(m, open_->applied ? FrameKind::ack : FrameKind::accept, h.number);
       }
@@ -272,7 +272,7 @@ PairExchange::Next PairExchange::hear_offer(const Moment& m, const FrameHeader& 
   peer_attempt_ = h.part;
   if (!open_) return Next::answer;
   if (open_->taking) {
-    open_->owes_accept = true;
+    open_->accept_due = true;
   } else if (!open_->applied) {
     send(m, FrameKind::accept, h.number);
   }

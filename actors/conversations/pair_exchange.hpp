@@ -52,7 +52,7 @@ class PairExchange {
     open,      // the peer is in the exchange, so this end joins: open()
     declined,  // the peer has refused our offer
     applied,   // the jump is on its way to the state; the rank is free for others
-    settled,   // this number is over; a frame of the next one is to be heard again
+    finished,  // this number is over; a frame of the next one is to be heard again
     renewed,   // this end has begun anew
   };
 
@@ -61,8 +61,8 @@ class PairExchange {
 
   // --- what the owner starts
   void offer(const Moment&, int timer, double patience_s);
-  /// REQUIRES: not open. `owes_accept`: the peer waits for our yes.
-  void open(const Moment&, uint64_t epoch, bool owes_accept, uint64_t ticket);
+  /// REQUIRES: not open. `accept_due`: the peer waits for our yes.
+  void open(const Moment&, uint64_t epoch, bool accept_due, uint64_t ticket);
   void decline(const Moment&, const FrameHeader& offer, DeclineReason);
   void lapse() { lapsed_ = true; }  // of an offer: nobody here waits for it any longer
 
@@ -107,7 +107,7 @@ class PairExchange {
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
     Limits limits, peer_limits;
     bool taking = true, applied = false, acked = false;
-    bool owes_accept = false;             // once the snapshot is there
+    bool accept_due = false;              // once the snapshot is there
     double sent_at = 0, repeated_at = 0;  // repeated: the last frame but offers; 0: none
     Payload sent, received;
   };
@@ -127,14 +127,14 @@ class PairExchange {
   Next hear_offer(const Moment&, const FrameHeader&);
   Next hear_accept(const Moment&, const FrameHeader&);
   Next apply(const Moment&, int timer);
-  Next settle(const Moment&, int timer);
+  Next finish(const Moment&, int timer);
 
   int peer_;
   uint32_t incarnation_, peer_incarnation_;
   uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
   uint32_t backoff_ : 24 = 1;
   bool offered_ : 1 = false, lapsed_ : 1 = false;
-  uint64_t done_ = 0;  // last number settled
+  uint64_t done_ = 0;  // last number finished
   uint64_t exchanges_ = 0;
   double applied_at_ = -1;
   double offered_at_ = 0, opened_at_ = 0;  // last

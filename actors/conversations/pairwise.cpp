@@ -140,11 +140,11 @@ void Pairwise::release(double now, const Partner& p) {
   counts_.longest_offer_s = std::max(counts_.longest_offer_s, policy_.release(now, p));
 }
 
-void Pairwise::open(double now, Partner& p, uint64_t epoch, bool owes_accept, Effects& out) {
+void Pairwise::open(double now, Partner& p, uint64_t epoch, bool accept_due, Effects& out) {
   release(now, p);
   const uint64_t ticket =
       static_cast<uint64_t>(index_of(p)) << 40 | ((p.exchange.done() + 1) & kNumberMask);
-  p.exchange.open(at(now, out), epoch, owes_accept, ticket);
+  p.exchange.open(at(now, out), epoch, accept_due, ticket);
   counts_.waited_s += policy_.opened(now, partners_, p);
 }
 
@@ -182,7 +182,7 @@ void Pairwise::frame(double now, const FrameHeader& h, const Payload& payload, E
     x.meet(h.from_incarnation);
   }
   Next next = x.hear(at(now, out), h, payload, repeats(p));
-  if (next == Next::settled && h.number > x.done()) {
+  if (next == Next::finished && h.number > x.done()) {
     go_on(now, p, next, out);
     next = x.hear(at(now, out), h, payload, repeats(p));
   }
@@ -220,7 +220,7 @@ void Pairwise::go_on(double now, Partner& p, Next next, Effects& out) {
       release(now, p);
       p.caller = false;
       break;
-    case Next::settled: policy_.settled(now - p.exchange.opened_at()); break;
+    case Next::finished: policy_.finished(now - p.exchange.opened_at()); break;
   }
   consider(now, out);
 }

@@ -41,7 +41,7 @@ class Pairwise final : public Conversation {
   Partner& add(const EdgeView&, double now);
   void consider(double now, Effects&);
   void offer(double now, Partner&, Effects&);
-  void open(double now, Partner&, uint64_t epoch, bool owes_accept, Effects&);
+  void open(double now, Partner&, uint64_t epoch, bool accept_due, Effects&);
   void answer(double now, Partner&, const FrameHeader&, Effects&);
   void go_on(double now, Partner&, Next, Effects&);
   void lapse(double now, Partner&, Effects&);

@@ -12,7 +12,7 @@ constexpr double kAskAgain = 4;       // intervals after a decline
 constexpr double kSlow = 2;           // usual durations after which an exchange is no longer busy
 constexpr long kOpenAtMost = 4;       // snapshots held by one rank
 constexpr double kClockJitter = 0.1;  // of the rank's own clock
-constexpr double kDebt = 3;           // intervals of lateness that are caught up
+constexpr double kCaughtUp = 3;       // intervals of lateness that are caught up
 constexpr double kAtHand = 4;         // times as fast as most
 
 long open_count(const Partners& partners) {
@@ -66,7 +66,7 @@ double PartnerPolicy::interval() const {
 
 double PartnerPolicy::repeat_cap() const { return rate_ > 0 ? interval() : 0; }
 
-void PartnerPolicy::settled(double took_s) {
+void PartnerPolicy::finished(double took_s) {
   durations_[durations_known_++ % 4] = took_s;
   if (durations_known_ == 8) durations_known_ = 4;
 }
@@ -200,7 +200,7 @@ double PartnerPolicy::opened(double now, Partners& partners, Partner& p) {
   last_open_ = now;
   if (rate_ > 0) {
     const double jitter = 1 + kClockJitter * (2 * random_.uniform() - 1);
-    due_ = std::max(due_, now - kDebt / rate_) + jitter / rate_;
+    due_ = std::max(due_, now - kCaughtUp / rate_) + jitter / rate_;
   }
   for (Partner& other : partners)
     other.not_before = std::min(other.not_before, now);

@@ -84,7 +84,7 @@ class PartnerPolicy {
   void unanswered() { unanswered_ = true; }
   /// Returns how long this rank was due before.
   double opened(double now, Partners&, Partner&);
-  void settled(double took_s);
+  void finished(double took_s);
   void declined(double now, Partner&) const;
   void refused(double now, Partner&) const;  // an offer of its, here
   /// poisson: sets the partner's clock; call ring() at `rings_at`.

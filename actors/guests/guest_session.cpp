@@ -550,26 +550,25 @@ bool GuestSession::send_mean(ConstVec mean, ConstVec aside, int ranks) {
 bool GuestSession::mean() {
   if (!begun() && !over()) return false;
   const GuestServer::Run run = run_here();
-  MeanSettled settled;
-  const auto ask = [&] { return ask_actor(*run.system, run.cluster, WantMean{}, MeanSettled{}); };
+  MeanResult result;
+  const auto ask = [&] { return ask_actor(*run.system, run.cluster, WantMean{}, MeanResult{}); };
   auto promise = over() ? nullptr : ask();
   const bool here = await([&] {
     if (over()) return true;
     auto came = promise->wait(kPoll);
     if (!came) return false;
-    settled = std::move(*came);
-    if (settled.mean != nullptr) return true;
+    result = std::move(*came);
+    if (result.mean != nullptr) return true;
     Lock lock(server_.mutex_);  // the ranks here are not in the graph yet
     server_.changed_.wait_for(lock, kPoll);
     promise = ask();
     return false;
   });
   if (!here) return false;
-  if (settled.mean == nullptr) return finish();
-  const std::vector<Buffer>& vectors = settled.mean->vectors;
-  const bool has_aside = vectors.size() > 1 && settled.mean->ranks_in[1] > 0;
-  return send_mean(vectors[0].vec(), has_aside ? vectors[1].vec() : ConstVec(),
-                   settled.mean->ranks);
+  if (result.mean == nullptr) return finish();
+  const std::vector<Buffer>& vectors = result.mean->vectors;
+  const bool has_aside = vectors.size() > 1 && result.mean->ranks_in[1] > 0;
+  return send_mean(vectors[0].vec(), has_aside ? vectors[1].vec() : ConstVec(), result.mean->ranks);
 }
 
 /// The rank has done its share: the mean at the end.

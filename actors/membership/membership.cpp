@@ -25,9 +25,9 @@ constexpr double kForgetAgain_s = 1;                     // rates of those who h
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;    // between two comparisons, at most
 constexpr double kQuiet_s = 0.3, kQuietOfNode_s = 1e-3;  // after news
 constexpr double kRateMoves = 0.05;                      // by less it is not told again
-constexpr double kLonely_s = 2;     // then a node that meets nobody begins alone
-constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
-constexpr double kViewAgain_s = 1;  // to the same node at the earliest
+constexpr double kLonely_s = 2;           // then a node that meets nobody begins alone
+constexpr double kResolveAfter_s = 0.05;  // after news of ranks: more may be on the way
+constexpr double kViewAgain_s = 1;        // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
 constexpr size_t kViewBytes = kControlBytes / 2;
@@ -95,7 +95,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     armed_at_ = out.timer_at = std::numeric_limits<double>::infinity();
     return;
   }
-  if (settle_at_ <= now) settle_ranks(now, out);
+  if (resolve_at_ <= now) resolve_ranks(now, out);
   begin_contested(now, out);
   change_graph(now, out);
   const bool is_alone = table_.size() == 1;  // nobody else has work with it
@@ -123,7 +123,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     forget_at_ = now + kForgetAgain_s;
     table_.forget_old_rates();
   }
-  double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_,
+  double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, resolve_at_,
                         next_graph_.due(), own_incarnation_.due(self().incarnation),
                         suspicions_.next(table_.live_count())});
   if (fresh_) at = std::min(at, tell_at_);
@@ -141,7 +141,7 @@ void Membership::start(double now, MembershipEffects& out) {
   sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
   met_ = options_.join.empty();
   next_graph_.start(now);
-  settle_at_ = now;
+  resolve_at_ = now;
   lonely_at_ = met_ ? std::numeric_limits<double>::infinity() : now + kLonely_s;
   finish(now, out);
 }
@@ -151,7 +151,7 @@ void Membership::timer(double now, MembershipEffects& out) {
   if (lonely_at_ <= now) {
     lonely_at_ = std::numeric_limits<double>::infinity();
     met_ = true;
-    settle_at_ = now;
+    resolve_at_ = now;
   }
   ProbeResults results;
   prober_.run(now, results);
@@ -637,7 +637,8 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   if (new_incarnation || is_over(m)) prober_.forget(merged.index);
   if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
   if (new_incarnation || before->state != m.state) connector_.changed();
-  if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
+  if (!before || !has_ranks_of(*before, m))
+    resolve_at_ = std::min(resolve_at_, now + kResolveAfter_s);
   ranks_went_ |= before && in_graph(*before) && !has_ranks_of(*before, m);
   suspicions_.forget(merged.index);
   if (merged.index >= known_.size()) known_.resize(merged.index + 1);
@@ -685,7 +686,7 @@ void Membership::hear_of_self(double now, const std::string& from, const Member&
   const bool is_claim = is_over(m) && m.last_word == MemberState::alive;
   if (ours && m.state == MemberState::suspect && own.refutations < kRefutationsAtMost / 2) {
     ++own.refutations;
-    prober_.ail(+1);
+    prober_.change_health(+1);
     renew_self(own);
   } else if (is_claim && m.incarnation >= own.incarnation) {
     own_incarnation_.contest(now, m.incarnation, "it was declared dead", short_hash(from));
@@ -746,8 +747,8 @@ void Membership::begin_incarnation(Member m, uint32_t incarnation, const std::st
   renew_self(m);
 }
 
-void Membership::settle_ranks(double now, MembershipEffects& out) {
-  settle_at_ = std::numeric_limits<double>::infinity();
+void Membership::resolve_ranks(double now, MembershipEffects& out) {
+  resolve_at_ = std::numeric_limits<double>::infinity();
   if (self().first_rank == kAnyRank && !met_) return;
   const auto first = table_.move_to();
   if (first && *first > kRankNumbersAtMost - self().ranks) return;
@@ -764,7 +765,7 @@ void Membership::settle_ranks(double now, MembershipEffects& out) {
   if (!first && incarnation == m.incarnation) return;
   const bool begins = first ? in_graph(self()) || lost_some : incarnation > m.incarnation;
   if (begins && now < own_incarnation_.ranks_due())
-    return void(settle_at_ = own_incarnation_.ranks_due());
+    return void(resolve_at_ = own_incarnation_.ranks_due());
   if (begins) own_incarnation_.count(now);
   out.ranks_moved = first.has_value();
   if (first && begins) {
@@ -892,7 +893,7 @@ void Membership::on_view(double now, uint32_t from, const MembershipPacket& pack
   const bool whole = packet.sequence != 0;
   const bool same = packet.sequence == table_.digest();
   if (whole && (same || packet.kind == Kind::sync_reply)) {
-    if (!met_) settle_at_ = now;
+    if (!met_) resolve_at_ = now;
     met_ = true;
   }
   if (whole && !same) send_view(now, from, out);

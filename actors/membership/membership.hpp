@@ -225,7 +225,7 @@ class Membership {
   void renew_self(Member);
   void ask_for_mean(double now);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
-  void settle_ranks(double now, MembershipEffects&);
+  void resolve_ranks(double now, MembershipEffects&);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void confirm(uint32_t member, uint32_t accuser);
   void end_incarnation(double now, uint32_t member, MemberState, const std::string& why,
@@ -265,7 +265,7 @@ class Membership {
   uint64_t known_epoch_ = 0, measurements_ = 0;
   uint64_t work_before_ = 0;  // what earlier lives had told
   double armed_at_ = 0, sync_at_ = 0, synced_at_ = 0, sync_gap_s_ = 0, tell_at_ = 0, lonely_at_ = 0,
-         settle_at_ = 0, forget_at_ = 0;
+         resolve_at_ = 0, forget_at_ = 0;
 };
 
 }  // namespace grapevine

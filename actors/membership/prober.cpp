@@ -35,7 +35,7 @@ MembershipPacket packet_of(Kind kind, uint64_t sequence, const std::string& targ
 
 void Prober::start(double now) { probe_at_ = now + kLeastPeriod_s * random_.uniform(); }
 
-void Prober::ail(int by) { health_ = std::clamp(health_ + by, 0, kWorstHealth); }
+void Prober::change_health(int by) { health_ = std::clamp(health_ + by, 0, kWorstHealth); }
 
 void Prober::overslept(double late_s) {
   for (Probe& p : probes_) {
@@ -44,7 +44,7 @@ void Prober::overslept(double late_s) {
     p.teaches = p.teaches && late_s < kProberNap_s;
   }
   if (late_s < kProberNap_s) return;
-  ail(+1);
+  change_health(+1);
   indirect_probes_.clear();
   past_.clear();
 }
@@ -205,7 +205,7 @@ void Prober::ask_helpers(double now, Probe& p, ProbeResults& out) {
 void Prober::conclude(double now, const Probe& p, ProbeResults& out) {
   if (p.teaches) past_.push_back({p.sequence, p.sent_at});
   if (past_.size() > kPastAtMost) past_.erase(past_.begin());
-  if (p.nacks < p.helpers || p.helpers == 0) ail(+1);
+  if (p.nacks < p.helpers || p.helpers == 0) change_health(+1);
   out.failed.push_back({p.member, p.nacks, now - p.sent_at});
 }
 
@@ -323,7 +323,7 @@ void Prober::on_ack(double now, uint32_t from, const MembershipPacket& packet, P
   });
   if (probe == probes_.end()) return;
   if (packet.target.empty() && probe->teaches) learn(now, from, probe->sent_at);
-  if (probe->helpers <= 0) ail(-1);
+  if (probe->helpers <= 0) change_health(-1);
   probes_.erase(probe);
 }
 

@@ -58,7 +58,7 @@ class Prober {
 
   /// The timer was late by this time: time-outs that passed meanwhile suspect no member.
   void overslept(double late_s);
-  void ail(int by);  // worsens the health score (or betters it)
+  void change_health(int by);  // a higher score is worse
   int health() const { return health_; }
   double round_trip_s(uint32_t member) const;  // 0: not measured
 

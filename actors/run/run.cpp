@@ -398,11 +398,11 @@ void save_last(caf::actor_system& system, const SpawnedRun& run) {
       .receive([](const std::string&) {}, [](const caf::error&) {});
 }
 
-std::vector<RankCost> settled(Ledgers& ledgers, const RunClock& clock,
-                              const std::function<void()>& settle) {
+std::vector<RankCost> final_costs(Ledgers& ledgers, const RunClock& clock,
+                                  const std::function<void()>& stop_checkpoints) {
   for (RankLedger& ledger : ledgers)
     ledger.save(clock.now());
-  if (settle) settle();
+  if (stop_checkpoints) stop_checkpoints();
   return costs_of(ledgers, clock.now());
 }
 
@@ -466,7 +466,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   };
   const auto* interrupts = hooks.interrupts;
   const auto* is_enough = hooks.is_enough;
-  const auto settle = hooks.checkpoints.settle;
+  const auto stop_checkpoints = hooks.checkpoints.stop;
   const Sink sink = hooks.sink;
   SpawnedRun run = spawn_run(system, settings, objective, std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
@@ -491,7 +491,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   const auto ledgers = run.ledgers;
   const RunClock clock = run.clock;
   run.stop();
-  const auto costs = settled(*ledgers, clock, settle);
+  const auto costs = final_costs(*ledgers, clock, stop_checkpoints);
   RunResult result;
   if (outcome) result.outcome = std::move(*outcome);
   result.outcome.costs = costs;

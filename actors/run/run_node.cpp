@@ -175,7 +175,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     hooks.guests->end(result.mean, result.statistics, result.ranks, reached.is_left);
   const auto ledgers = node.run->ledgers;
   node.stop();
-  result.outcome.costs = settled(*ledgers, clock, hooks.run.checkpoints.settle);
+  result.outcome.costs = final_costs(*ledgers, clock, hooks.run.checkpoints.stop);
   if (end.drained) charge_drain(result.outcome.costs);
   if (end.failure) return *end.failure;
   result.missing = end.missing;

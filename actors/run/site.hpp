@@ -28,8 +28,9 @@ std::string held_back(const Settings&, const Outcome&);
 /// for a disk that hangs keeps nobody.
 void save_last(caf::actor_system&, const SpawnedRun&);
 
-/// At the end of a run, whose checkpoints settle: what the time of its ranks went to.
-std::vector<RankCost> settled(Ledgers&, const RunClock&, const std::function<void()>& settle);
+/// At the end of a run, once `stop_checkpoints` has returned: what the time of its ranks went to.
+std::vector<RankCost> final_costs(Ledgers&, const RunClock&,
+                                  const std::function<void()>& stop_checkpoints);
 
 /// The surroundings of the ranks of a process: how frames reach other ranks, and which actor owns
 /// membership.

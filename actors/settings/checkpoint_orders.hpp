@@ -60,7 +60,7 @@ struct CheckpointOrders {
   /// a part is not written ends there. Empty: there are no checkpoints.
   std::function<void(CheckpointPart, Done)> write;
   /// Returns when nothing is being written and no `done` will be called.
-  std::function<void()> settle;
+  std::function<void()> stop;
 };
 
 /// The state from which a run resumes: its ranks, as an earlier life of the run recorded them.

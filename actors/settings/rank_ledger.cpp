@@ -61,18 +61,18 @@ void RankLedger::charge(double now) {
 
 void RankLedger::turn(Doing next, double now) {
   charge(now);
-  if (doing_ == Doing::applying) settle(0);
+  if (doing_ == Doing::applying) close_step(0);
   doing_ = next;
 }
 
 // The last step has been applied, the rank's own pass included, and the rest of the gap is known.
-void RankLedger::settle(double own_s) {
+void RankLedger::close_step(double own_s) {
   const double own = std::min(own_s, gap_s_);
   durations_.add(pending_s_ + own, std::exchange(pending_, 0));
   computing_s_ += own;
   part(gap_) += gap_s_ - own;
   pending_s_ = gap_s_ = 0;
-  if (long_.what == Doing::applying) long_.is_settled = true;
+  if (long_.what == Doing::applying) long_.is_of_step = true;
 }
 
 void RankLedger::compute(double now) {
@@ -88,7 +88,7 @@ void RankLedger::computed(double now, uint64_t steps) {
   pending_ = steps;
   pending_s_ = std::exchange(spell_s_, 0);
   computing_s_ += pending_s_;
-  if (long_.what == Doing::computing) long_.is_settled = true;
+  if (long_.what == Doing::computing) long_.is_of_step = true;
   if (std::exchange(follows_, true)) longest_s_ = std::max(longest_s_, since_s_ - gap_from_s_);
   gap_from_s_ = since_s_;
 }
@@ -106,7 +106,7 @@ void RankLedger::applied(double now, double own_s, double saved_from_s, double s
   const double saved = std::clamp(overlap, 0.0, std::max(0.0, gap_s_ - own_s));
   gap_s_ -= saved;
   part(Part::saving) += saved;
-  settle(own_s);
+  close_step(own_s);
 }
 
 LostTime& RankLedger::account_of(Lost what, double at_s) {
@@ -134,8 +134,8 @@ void RankLedger::stood_still(double from_s, double until_s) {
   if (since_s_ < until_s) charge(until_s);
   const double overlap = std::min(until_s, long_.until_s) - std::max(from_s, long_.from_s);
   if (overlap < kLong_s) return;
-  const bool is_computed = long_.is_settled && long_.what == Doing::computing;
-  double& where = is_computed ? computing_s_ : long_.is_settled ? part(gap_) : charged(long_.what);
+  const bool is_computed = long_.is_of_step && long_.what == Doing::computing;
+  double& where = is_computed ? computing_s_ : long_.is_of_step ? part(gap_) : charged(long_.what);
   const double taken = std::min(overlap, where);
   where -= taken;
   if (is_computed) pending_s_ = std::max(0.0, pending_s_ - taken);
@@ -171,7 +171,7 @@ void RankLedger::end(double now) {
   if (std::exchange(ended_, true)) return;
   const bool is_gone = doing_ == Doing::lost;
   charge(now);
-  settle(0);
+  close_step(0);
   part(Part::end) += std::exchange(spell_s_, 0);
   if (!is_gone) doing_ = Doing::ending;
 }

@@ -58,7 +58,7 @@ class RankLedger {
   bool is_heard() const GV_REQUIRES(mutex_) { return serves_ && !ended_; }
   void charge(double now) GV_REQUIRES(mutex_);
   void turn(Doing, double now) GV_REQUIRES(mutex_);
-  void settle(double own_s) GV_REQUIRES(mutex_);
+  void close_step(double own_s) GV_REQUIRES(mutex_);
   LostTime& open(Lost, double now, double at_s) GV_REQUIRES(mutex_);
   LostTime& account_of(Lost, double at_s) GV_REQUIRES(mutex_);
   double& charged(Doing) GV_REQUIRES(mutex_);
@@ -75,7 +75,7 @@ class RankLedger {
   double since_s_ GV_GUARDED_BY(mutex_) = 0;
   struct {  // the last charge that may hide that the process stood still
     Doing what = Doing::starting;
-    bool is_settled = false;  // it belongs to a step that has been computed, or applied
+    bool is_of_step = false;  // it belongs to a step that has been computed, or applied
     double from_s = 0, until_s = 0;
   } long_ GV_GUARDED_BY(mutex_);
   Parts seconds_ GV_GUARDED_BY(mutex_){};         // but of work and contention

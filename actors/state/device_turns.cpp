@@ -79,9 +79,9 @@ void DeviceTurns::with_room(std::function<void()> work) {
   is_held(kRoom) ? wait(kRoom, enter) : enter();
 }
 
-uint64_t DeviceTurns::owe(std::function<void()> answer) {
-  owed_[++debts_] = std::move(answer);
-  return debts_;
+uint64_t DeviceTurns::add_answer(std::function<void()> answer) {
+  pending_[++answers_] = std::move(answer);
+  return answers_;
 }
 
 void DeviceTurns::look_soon() {
@@ -104,7 +104,7 @@ void DeviceTurns::close(bool is_lost) {
 }
 
 void DeviceTurns::dismiss() {
-  for (const auto& [debt, answer] : std::exchange(owed_, {}))
+  for (const auto& [number, answer] : std::exchange(pending_, {}))
     answer();
   let_go();
 }
@@ -112,7 +112,7 @@ void DeviceTurns::dismiss() {
 void DeviceTurns::clear() {
   afterwards_ = nullptr;
   awaited_.clear();
-  owed_.clear();
+  pending_.clear();
   Turns::operator=({});
   ferry_.reset();
 }

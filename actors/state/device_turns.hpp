@@ -58,12 +58,12 @@ class DeviceTurns : public Turns {
   void with_room(std::function<void()> work);
   void leave_room() { release(kRoom); }
 
-  /// Answer() is called if the device is lost before settle() of what this returns.
-  uint64_t owe(std::function<void()> answer);
+  /// Answer() is called if the device is lost before remove_answer() of what this returns.
+  uint64_t add_answer(std::function<void()> answer);
   /// False: it has been answered.
-  bool settle(uint64_t debt) { return owed_.erase(debt) > 0; }
+  bool remove_answer(uint64_t number) { return pending_.erase(number) > 0; }
 
-  /// As long as a device owes anything it is looked whether it still answers.
+  /// As long as work of a device is open, it is checked whether it still answers.
   void look_soon();
   void look(double now_s);
 
@@ -90,10 +90,10 @@ class DeviceTurns : public Turns {
   DeviceShare* device_;
   Owner owner_;
   std::unique_ptr<Ferry> ferry_;
-  std::map<uint64_t, Awaited> awaited_;             // by ticket
-  std::map<uint64_t, std::function<void()>> owed_;  // by debt
+  std::map<uint64_t, Awaited> awaited_;                // by ticket
+  std::map<uint64_t, std::function<void()>> pending_;  // by number
   std::function<void()> afterwards_;
-  uint64_t tickets_ = 0, debts_ = 0;
+  uint64_t tickets_ = 0, answers_ = 0;
   bool is_closed_ = false, looks_ = false;
 };
 

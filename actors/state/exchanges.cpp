@@ -302,7 +302,7 @@ void Exchanges::end_phase(StateRank& rank, int phase, std::span<const Received> 
   if (!ranks_.method.waits) write(rank, 0);
   end_round(rank);
   rank.count_exchange();
-  if (rank.owes_copy) copies_.pay(rank);
+  if (rank.copy_due) copies_.pay(rank);
 }
 
 // --- of sums
@@ -346,7 +346,7 @@ void Exchanges::finish(StateRank& rank, const Apply& a) {
   if (gradient && ranks_.deps.inner && norm == 0) contributions = 0;  // nobody has done anything
   const StateRank::Guest* const guest = rank.guest();
   const bool is_guests = guest != nullptr && guest->waits != nullptr;
-  const bool leases = gradient && rank.owes_copy && !is_guests;
+  const bool leases = gradient && rank.copy_due && !is_guests;
   Lease copy = leases ? copies_.slot() : Lease{};
   ranks_.audited(rank, -1, 1, [&] {
     rank.collective().finish(ranks_.now(), a.vector, contributions, copy ? copy.writable() : Vec{});

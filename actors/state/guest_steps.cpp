@@ -51,7 +51,7 @@ void GuestSteps::take_front(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
 
 void GuestSteps::front_taken(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
   if (!ranks_.is(Pattern::pairwise)) {
-    rank.owes_copy = true;
+    rank.copy_due = true;
     rank.guest()->waits = std::move(seat);
     return exchanges_.begin_round(rank);
   }

@@ -47,10 +47,10 @@ class StateRank {
 
   int rank = 0;
   // Of a round that is not finished.
-  bool owes_copy = false;  // to the worker, when it is finished
-  bool in_round = false;   // what its local steps have done is in it
-  bool is_last = false;    // no other round follows
-  bool counts = true;      // it ends with a gradient
+  bool copy_due = false;  // to the worker, when it is finished
+  bool in_round = false;  // what its local steps have done is in it
+  bool is_last = false;   // no other round follows
+  bool counts = true;     // it ends with a gradient
 
   std::unique_ptr<Rule> rule;  // null: no rank is here
   CommunicatorActor communicator;

@@ -59,7 +59,7 @@ void Records::attach(Attach& a) {
   if (ranks_.deps.device) return lift(a);
   Buffer start(ranks_.layout().size(), ranks_.layout().dtype());
   ranks_.deps.objective->initial_point(a.rank % ranks_.deps.ranks, start);
-  settle_in(a, start, a.state.get(), std::move(a.record));
+  install(a, start, a.state.get(), std::move(a.record));
 }
 
 // The vectors of the rank are copied to the device first.
@@ -85,15 +85,15 @@ void Records::lift(const Attach& attach) {
       for (const RankRecord::Vector& v : a.record->vectors)
         host.push_back(v.values);
     ranks_.turns.lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
-      ranks_.guarded(a.rank, [&] { settle_in_lifted(a, start != nullptr, lifted); });
+      ranks_.guarded(a.rank, [&] { install_lifted(a, start != nullptr, lifted); });
       lifted.clear();
       leave();
     });
   });
 }
 
-// As settle_in, with copies on the device.
-void Records::settle_in_lifted(Attach& a, bool brings_start, std::vector<Buffer>& lifted) {
+// As install, with copies on the device.
+void Records::install_lifted(Attach& a, bool brings_start, std::vector<Buffer>& lifted) {
   auto next = lifted.begin();
   if (brings_start && ranks_.deps.objective->starts_alike())
     common_start_ = std::move(lifted.front());
@@ -119,11 +119,11 @@ void Records::settle_in_lifted(Attach& a, bool brings_start, std::vector<Buffer>
     for (const RankRecord::Vector& v : a.record->vectors)
       record->vectors.push_back({v.name, std::move(*next++)});
   }
-  settle_in(a, start, state ? &*state : nullptr, record);
+  install(a, start, state ? &*state : nullptr, record);
 }
 
 // REQUIRES: the vectors are where the ranks live.
-void Records::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordPtr record) {
+void Records::install(Attach& a, ConstVec x, const RankState* state, RankRecordPtr record) {
   StateRank& rank = ranks_.place_of(a.rank);
   const StateDependencies& deps = ranks_.deps;
   rank = StateRank();

@@ -25,8 +25,8 @@ class Records {
 
  private:
   void lift(const Attach&);
-  void settle_in_lifted(Attach&, bool brings_start, std::vector<Buffer>& lifted);
-  void settle_in(Attach&, ConstVec start, const RankState*, RankRecordPtr);
+  void install_lifted(Attach&, bool brings_start, std::vector<Buffer>& lifted);
+  void install(Attach&, ConstVec start, const RankState*, RankRecordPtr);
   RuleState kept(StateRank&);
   void take_over(StateRank&, const RankState&);
   void go_on_from(StateRank&, RankRecordPtr);

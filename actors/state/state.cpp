@@ -100,15 +100,15 @@ caf::typed_response_promise<HandedIn> State::hand_all_in() {
 // --- answers
 
 template <class Answer>
-State::Reply<Answer> State::owe(Answer nothing) {
+State::Reply<Answer> State::reply_of(Answer nothing) {
   auto promise = make_response_promise<Answer>();
   const auto answer = [promise, nothing]() mutable { promise.deliver(nothing); };
-  return {this, ranks_.turns.owe(answer), promise};
+  return {this, ranks_.turns.add_answer(answer), promise};
 }
 
 template <class Answer, class Give>
 caf::typed_response_promise<Answer> State::answered(int rank, Answer nothing, Give answer) {
-  const Reply<Answer> reply = owe(nothing);
+  const Reply<Answer> reply = reply_of(nothing);
   const auto serve = [this, rank, nothing, answer, reply] {
     bool done = false;
     ranks_.guarded(rank, [&] {
@@ -175,7 +175,7 @@ State::behavior_type State::make_behavior() {
                         [this](StateRank& rank, auto reply) { records_.record(rank, reply); });
       },
       [this](Sample& s) {
-        const auto reply = owe(SampleReply());
+        const auto reply = reply_of(SampleReply());
         ranks_.turns.with_room(
             [this, s, reply] { within_memory([&] { reports_.sample(s, reply); }); });
         return reply.promise;
@@ -185,7 +185,7 @@ State::behavior_type State::make_behavior() {
                         [this](StateRank& rank, auto reply) { reports_.tell(rank, reply); });
       },
       [this](Collect) {
-        const auto reply = owe(Collected());
+        const auto reply = reply_of(Collected());
         ranks_.turns.when_free([this, reply] {
           ranks_.turns.with_room([this, reply] {
             within_memory([&] { reports_.collect(exchanges_.broken_after_norm(), reply); });

@@ -45,18 +45,18 @@ class State final : public StateActor::base {
   template <class Answer>
   struct Reply {
     State* state;
-    uint64_t debt;
+    uint64_t answer;  // its number
     caf::typed_response_promise<Answer> promise;
 
     void operator()(Answer answer) const {
       DeviceTurns& turns = state->ranks_.turns;
-      if (turns.settle(debt))  // else it has been told that there is nothing
+      if (turns.remove_answer(answer))  // else it has been told that there is nothing
         caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
       turns.leave_room();
     }
   };
   template <class Answer>
-  Reply<Answer> owe(Answer nothing);
+  Reply<Answer> reply_of(Answer nothing);
   /// answer(rank, reply) in the rank's turn; `nothing` if there is no such rank.
   template <class Answer, class Give>
   caf::typed_response_promise<Answer> answered(int rank, Answer nothing, Give answer);

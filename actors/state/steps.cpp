@@ -70,7 +70,7 @@ void Steps::gradient(Gradient& g) {
     };
     measured(*rank, now, step, {}, [this, now, wants_copy = g.wants_copy](StateRank& r) {
       r.took(ranks_.now() - now);
-      r.owes_copy = wants_copy;
+      r.copy_due = wants_copy;
       exchanges_.begin_round(r);
     });
     if (ranks_.deps.device && g.g) g.g.read_by(ranks_.queued());
@@ -127,7 +127,7 @@ void Steps::hand_over(StateRank& rank, bool wants_copy) {
   step_by_front(rank, {local.front(), local.base(), local.finite()}, outer_lr(local.taken() > 0),
                 [this, wants_copy](StateRank& r) {
                   r.local()->end_round();
-                  r.owes_copy = wants_copy;
+                  r.copy_due = wants_copy;
                   if (!ranks_.is(Pattern::pairwise)) return exchanges_.begin_round(r);
                   exchanges_.end_round(r);
                   if (wants_copy) copies_.send(r, copies_.read(r));

@@ -281,7 +281,7 @@ ConnectionManager::Connection* ConnectionManager::standing(const std::string& no
 
 // --- the handshake of a control connection, and what comes after it
 
-bool is_settled(std::string_view reason) {
+bool is_final(std::string_view reason) {
   return reason.starts_with("another ") || reason.find("run key") != reason.npos ||
          reason == kPathByTcp;
 }

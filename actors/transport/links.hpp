@@ -134,7 +134,7 @@ constexpr char kPathByTcp[] = "only a node that listens on a unix socket can dia
 
 /// Whether the reason of a failed dial is one that dialling again does not change: another run,
 /// job, version or key there, or another process of this name that answers.
-bool is_settled(std::string_view reason);
+bool is_final(std::string_view reason);
 
 /// Why a link is down that one end has closed politely.
 constexpr char kSaidGoodbye[] = "the other end has left";

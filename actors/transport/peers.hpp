@@ -111,7 +111,7 @@ class PeerTable {
   /// Of all that were ever put here.
   LinkCounts totals() const {
     const Lock lock(mutex_);
-    LinkCounts sum = settled_;
+    LinkCounts sum = retired_counts_;
     for (const auto& counted : retired_)
       sum += counted->values();
     for (const auto& [node, peer] : peers_)
@@ -126,7 +126,7 @@ class PeerTable {
     std::erase_if(retired_,
                   [this](const std::shared_ptr<const Peer::Counters>& old) GV_REQUIRES(mutex_) {
                     if (old.use_count() > 1) return false;
-                    settled_ += old->values();
+                    retired_counts_ += old->values();
                     return true;
                   });
     retired_.push_back(peer.counted);
@@ -135,7 +135,7 @@ class PeerTable {
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Peer>> peers_ GV_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<const Peer::Counters>> retired_ GV_GUARDED_BY(mutex_);
-  LinkCounts settled_ GV_GUARDED_BY(mutex_);
+  LinkCounts retired_counts_ GV_GUARDED_BY(mutex_);
 };
 
 }  // namespace grapevine

@@ -44,15 +44,15 @@ void CheckpointThread::set_score(const Score& score) {
 void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
   if (!thread_.joinable()) return carry({std::move(part), std::move(done)});
   const Lock lock(mutex_);
-  if (settled_) return;
+  if (stopped_) return;
   GV_CHECK(!task_.has_value());
   task_.emplace(Task{std::move(part), std::move(done)});
   changed_.notify_all();
 }
 
-void CheckpointThread::settle() {
+void CheckpointThread::stop() {
   Lock lock(mutex_);
-  settled_ = true;
+  stopped_ = true;
   task_.reset();
   changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return !busy_; });
   if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));  // the run was faster

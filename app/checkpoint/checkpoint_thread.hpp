@@ -38,7 +38,7 @@ class CheckpointThread {
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
   /// Stops writing. An incomplete checkpoint is removed.
-  void settle();
+  void stop();
 
  private:
   struct Task {
@@ -53,12 +53,12 @@ class CheckpointThread {
 
   const std::function<void(const std::string&)> say_;
   const KeptOf kept_;
-  CheckpointWriter writer_;  // the thread's, until it has settled
+  CheckpointWriter writer_;  // the thread's, until stop()
   Mutex mutex_;
   std::condition_variable changed_;
   std::optional<Task> task_ GV_GUARDED_BY(mutex_);
   bool busy_ GV_GUARDED_BY(mutex_) = false, ends_ GV_GUARDED_BY(mutex_) = false;
-  bool settled_ GV_GUARDED_BY(mutex_) = false;
+  bool stopped_ GV_GUARDED_BY(mutex_) = false;
   uint64_t epoch_ GV_GUARDED_BY(mutex_) = 0;
   std::string topology_ GV_GUARDED_BY(mutex_);
   std::optional<Score> score_ GV_GUARDED_BY(mutex_);

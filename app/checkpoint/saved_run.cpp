@@ -140,7 +140,7 @@ void Saver::save(const Settings& settings, const Objective& objective, Every eve
   orders.every_s = every.seconds;
   orders.every_steps = every.steps;
   orders.asked = saving_.checkpoint_requests;
-  orders.settle = [this] { thread_->settle(); };
+  orders.stop = [this] { thread_->stop(); };
   orders.write = [this](CheckpointPart part, CheckpointOrders::Done done) {
     if (const auto what = thrown_->first()) throw std::runtime_error(what->message);
     const bool is_end = part.rank == nullptr;

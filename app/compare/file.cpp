@@ -34,8 +34,8 @@ class JobReader {
         return ok.error();
       }
     }
-    if (Status ok = settle_seeds(); !ok) return ok.error();
-    if (Status ok = settle_methods(tables); !ok) return ok.error();
+    if (Status ok = set_seeds(); !ok) return ok.error();
+    if (Status ok = set_methods(tables); !ok) return ok.error();
     return std::move(job_);
   }
 
@@ -113,7 +113,7 @@ class JobReader {
   }
 
   // `seed` is a first one or a list; `seeds` a list, or how many from the first one on.
-  Status settle_seeds() {
+  Status set_seeds() {
     std::vector<ConfigEntry> given;
     std::swap(given, job_.shared["seed"]);
     job_.shared.erase("seed");
@@ -137,7 +137,7 @@ class JobReader {
     return Done{};
   }
 
-  Status settle_methods(const toml::array* tables) {
+  Status set_methods(const toml::array* tables) {
     std::vector<ConfigEntry> names;
     std::swap(names, job_.shared["method"]);
     job_.shared.erase("method");

@@ -113,7 +113,7 @@ class JobRunner {
         if (!going_[k].child->ended()) continue;
         const Going done = std::move(going_[k]);
         going_.erase(going_.begin() + static_cast<std::ptrdiff_t>(k));
-        if (Status ok = settle(done, progress); !ok) return ok.error();
+        if (Status ok = finish(done, progress); !ok) return ok.error();
       }
     }
     outcome_.interrupted = interrupts() > 0;
@@ -142,7 +142,7 @@ class JobRunner {
     return Done{};
   }
 
-  Status settle(const Going& done, JobProgress& progress) {
+  Status finish(const Going& done, JobProgress& progress) {
     const Cell& cell = job_.cells[done.cell];
     CellOutcome& outcome = outcome_.cells[done.cell];
     const double wall_s = seconds_since(done.begin);

@@ -53,7 +53,7 @@ std::optional<TestPoint> TestLane::offer(const RunSample& sample) {
   return {};
 }
 
-void TestLane::settle() {
+void TestLane::stop() {
   {
     const Lock lock(mutex_);
     ends_ = true;

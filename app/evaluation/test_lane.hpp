@@ -40,17 +40,17 @@ class TestLane {
   TestLane(const Settings&, std::shared_ptr<Objective>, TestOrders,
            std::function<void(const std::string&)> say);
   TestLane(const TestLane&) = delete;
-  ~TestLane() { settle(); }
+  ~TestLane() { stop(); }
 
   /// By one thread at a time. Returns the test, if there is no separate thread and a test was due.
   std::optional<TestPoint> offer(const RunSample&);
 
   /// Waits for the test that is under way; starts no other.
-  void settle();
+  void stop();
 
   /// True once it is not worth going on.
   const std::atomic<bool>& is_enough() const { return is_enough_; }
-  std::optional<Score> best() const { return judge_.best(); }  // REQUIRES: settled
+  std::optional<Score> best() const { return judge_.best(); }  // REQUIRES: stopped
 
  private:
   struct Job {

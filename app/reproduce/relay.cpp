@@ -67,8 +67,8 @@ Claim exactly(const std::string& what, double expected, double measured) {
 /// mean delay, if x0 replaces missing contributions.
 Result<double> factor_of(const std::string& tree, int ranks, const std::string& words,
                          const Effort& effort) {
-  constexpr uint64_t kSettled = 3000;
-  Run run = on_tree(tree, ranks, "method=relaysgd lr=1 " + words, effort.rounds(kSettled));
+  constexpr uint64_t kWarmUp = 3000;
+  Run run = on_tree(tree, ranks, "method=relaysgd lr=1 " + words, effort.rounds(kWarmUp));
   auto gradient = [](int, uint64_t index, ConstVec, Vec g) {
     *g.as<double>() = index == 0 ? -1 : 0;
   };

@@ -185,8 +185,8 @@ struct Course {
   }
 
   /// After the run.
-  void settle(TestLane& lane) const {
-    lane.settle();
+  void stop(TestLane& lane) const {
+    lane.stop();
     summary.best = lane.best();
     summary.stopped_early = lane.is_enough();
   }
@@ -296,7 +296,7 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
   const Course course{settings, watch, summary};
   const auto lane = course.lane(objective);
   const auto ran = run(settings, objective, course.hooks(objective, lane));
-  course.settle(*lane);
+  course.stop(*lane);
   if (!ran) {
     summary.failure = ran.error();
     return summary;
@@ -483,7 +483,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
   auto result = run_node(settings, *node, objective, std::move(hooks));
-  course.settle(*lane);
+  course.stop(*lane);
   if (!result) return result.error();
   if (guests) course.take_reported(*guests, result->outcome.seconds, result->outcome.gradients);
   const Lock lock(*course.turn);

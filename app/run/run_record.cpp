@@ -202,7 +202,7 @@ void RunRecord::save(uint64_t epoch, RunIdentity run, CheckpointThread::KeptOf k
   orders.write = [to = checkpoints_.get()](CheckpointPart part, CheckpointOrders::Done done) {
     to->write(std::move(part), std::move(done));
   };
-  orders.settle = [to = checkpoints_.get()] { to->settle(); };
+  orders.stop = [to = checkpoints_.get()] { to->stop(); };
 }
 
 std::string RunRecord::run_json(const char* state, const std::string& result,

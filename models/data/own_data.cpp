@@ -277,7 +277,7 @@ class Targets {
 };
 
 /// Targets become classes or numbers, as the loss and they themselves ask for. Empty: they can.
-std::string settle_task(OwnData& data, const std::string& loss) {
+std::string choose_task(OwnData& data, const std::string& loss) {
   if (loss != "mse") {
     Targets targets(data);
     const std::string why = targets.no_classes();
@@ -311,7 +311,7 @@ Result<OwnData> checked(const std::string& path, OwnData data, const std::string
       rest(data.train_targets) != rest(data.test_targets))
     return wrong("test_inputs",
                  "and its targets have samples of another shape than the training ones");
-  why = settle_task(data, loss);
+  why = choose_task(data, loss);
   if (!why.empty()) return wrong("targets", why);
   to_floats(data.train_inputs);
   to_floats(data.test_inputs);

@@ -282,7 +282,7 @@ class TableMaker {
     const auto is_empty = [](const std::string& field) { return field.empty(); };
     if (std::all_of(fields.begin(), fields.end(), is_empty)) return Done{};
     if (names_.empty()) return take_names(fields);
-    if (!std::exchange(has_rows_, true)) settle_columns(fields.size());
+    if (!std::exchange(has_rows_, true)) choose_columns(fields.size());
     size_t count = fields.size();
     if (ends_with_separator_ && count == names_.size() + 1 && fields.back().empty()) --count;
     if (count != names_.size())
@@ -336,7 +336,7 @@ class TableMaker {
   }
 
   // A first column without a name numbers the rows; R gives it not even an empty one.
-  void settle_columns(size_t count_in_row) {
+  void choose_columns(size_t count_in_row) {
     if (count_in_row == names_.size() + 1 && !ends_with_separator_) {
       names_.insert(names_.begin(), "");
       ++target_;

@@ -182,18 +182,19 @@ TEST_CASE("who takes over the state that follows the model goes on as that rank 
     for (const OptimizerSettings& optimizer : kOptimizers) {
       INFO(method);
       auto source = rule_of(method, layout, optimizer, buffer_of(start, DType::f64));
-      auto heir = rule_of(method, layout, optimizer, buffer_of(other, DType::f64));
-      for (Rule* rule : {source.get(), heir.get()})
+      auto target = rule_of(method, layout, optimizer, buffer_of(other, DType::f64));
+      for (Rule* rule : {source.get(), target.get()})
         dynamic_cast<PairwiseRule&>(*rule).set_eta(0, 0.3);
       for (int step = 0; step < 5; ++step)
         source->on_gradient(step, 0.1, buffer_of(normal_row(random, size), DType::f64), {});
       const double now = 5.5;
-      hand_over(*source, *heir, now, false);
+      hand_over(*source, *target, now, false);
       const Buffer g = buffer_of(normal_row(random, size), DType::f64);
-      for (Rule* rule : {source.get(), heir.get()})
+      for (Rule* rule : {source.get(), target.get()})
         rule->on_gradient(7, 0.1, g, {});
-      CHECK(distance(x_of(*heir, 9, size, DType::f64), x_of(*source, 9, size, DType::f64)) < 1e-15);
-      CHECK(distance(conserved_of(*heir, 9, size), conserved_of(*source, 9, size)) < 1e-14);
+      CHECK(distance(x_of(*target, 9, size, DType::f64), x_of(*source, 9, size, DType::f64)) <
+            1e-15);
+      CHECK(distance(conserved_of(*target, 9, size), conserved_of(*source, 9, size)) < 1e-14);
     }
   }
 }

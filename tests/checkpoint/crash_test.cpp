@@ -336,7 +336,7 @@ TEST_CASE("a checkpoint that the end of a run overtakes leaves nothing behind") 
   writes.write({1000, nullptr}, done);
   writes.write({2000, record_of(0, 2)}, done);
   CHECK(checkpoints_in(real_disk(), folder).size() == 2);
-  writes.settle();
+  writes.stop();
   const auto left = checkpoints_in(real_disk(), folder);
   REQUIRE(left.size() == 1);
   CHECK(left.begin()->second.manifest == CheckpointFolder::Manifest::good);

@@ -98,8 +98,8 @@ class World {
     }
   }
 
-  bool settled(size_t k) const { return nodes_[k].settled.has_value(); }
-  const MeanEffects::Settled& end_of(size_t k) const { return *nodes_[k].settled; }
+  bool has_result(size_t k) const { return nodes_[k].result.has_value(); }
+  const MeanEffects::Result& end_of(size_t k) const { return *nodes_[k].result; }
   MeanExchange& exchange(size_t k) { return *nodes_[k].exchange; }
 
   /// Of these nodes, to the last bit or so.
@@ -135,7 +135,7 @@ class World {
     bool alive = true, known = true, deaf = false, mute = false, diverged = false, x_alone = false;
     double lies_by = 0;
     double timer_at = std::numeric_limits<double>::infinity();
-    std::optional<MeanEffects::Settled> settled;
+    std::optional<MeanEffects::Result> result;
   };
 
   void at(double when, std::function<void()> what) { queue_.emplace(when, std::move(what)); }
@@ -163,7 +163,7 @@ class World {
       n.record.unreachable.push_back(name_hash(other));
     if (out.told && !n.mute) std::tie(n.record.told_number, n.record.told_hash) = *out.told;
     if (out.told || !out.cut.empty()) at(now + kNews_s, [this] { spread(); });
-    if (out.settled) n.settled = std::move(out.settled);
+    if (out.result) n.result = std::move(out.result);
     lines.insert(lines.end(), out.lines.begin(), out.lines.end());
     if (out.sample) at(now, [this, k, number = *out.sample] { sum(k, number); });
     if (out.timer_at < n.timer_at || n.timer_at <= now) {
@@ -244,12 +244,12 @@ std::vector<size_t> all_but(size_t nodes, const std::set<size_t>& without) {
   return who;
 }
 
-// That those have settled on one mean, theirs, and nobody misses anybody.
+// Those have one mean, theirs, and nobody misses anybody.
 void check_one_mean(World& world, const std::vector<size_t>& who) {
   for (const size_t k : who) {
     INFO(World::name(k));
-    REQUIRE(world.settled(k));
-    const MeanEffects::Settled& end = world.end_of(k);
+    REQUIRE(world.has_result(k));
+    const MeanEffects::Result& end = world.end_of(k);
     CHECK(end.missing == std::vector<std::string>{});
     REQUIRE(end.mean);
     CHECK(end.mean->hash == world.end_of(who.front()).mean->hash);
@@ -324,7 +324,7 @@ TEST_CASE("a node whose ranks have diverged is in no mean, and keeps nobody from
   world.end();
   world.run();
   for (size_t k = 0; k < 9; ++k) {
-    REQUIRE(world.settled(k));
+    REQUIRE(world.has_result(k));
     REQUIRE(world.end_of(k).mean);
     CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(9, {1})));
   }
@@ -340,7 +340,7 @@ TEST_CASE(
       world.run();
       INFO("node " << liar << ", by " << far);
       for (const size_t k : all_but(9, {liar})) {
-        REQUIRE(world.settled(k));
+        REQUIRE(world.has_result(k));
         REQUIRE(world.end_of(k).mean);
         CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(9, {liar})));
         CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(liar)});
@@ -355,7 +355,7 @@ TEST_CASE("where all ranks have diverged there is no mean, and all nodes say so"
   world.end();
   world.run();
   for (size_t k = 0; k < 6; ++k) {
-    REQUIRE(world.settled(k));
+    REQUIRE(world.has_result(k));
     CHECK(world.end_of(k).mean == nullptr);
   }
 }
@@ -409,7 +409,7 @@ TEST_CASE("a mean at the end waits for nodes that are not there yet, as long as 
     world.end(k);
   world.run(kPatience_s / 2);
   for (size_t k = 0; k < 6; ++k)
-    CHECK_FALSE(world.settled(k));
+    CHECK_FALSE(world.has_result(k));
   world.end(5);
   world.run();
   check_one_mean(world, all_but(6, {}));
@@ -421,7 +421,7 @@ TEST_CASE(
     World world(20, large(8));
     world.want(1);
     world.run(0.017);
-    REQUIRE_FALSE(world.settled(2));
+    REQUIRE_FALSE(world.has_result(2));
     world.kill(dead);
     world.run();
     INFO("node " << dead);
@@ -436,7 +436,7 @@ TEST_CASE("who dies after the end has begun is named by those who end without it
   world.kill(4);
   world.run();
   for (size_t k = 0; k < 4; ++k) {
-    REQUIRE(world.settled(k));
+    REQUIRE(world.has_result(k));
     CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(5, {4})));
     CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(4)});
   }
@@ -465,7 +465,7 @@ TEST_CASE("a node that never says a word is missing by name, and nobody waits fo
   world.end();
   world.run();
   for (size_t k = 0; k < 5; ++k) {
-    REQUIRE(world.settled(k));
+    REQUIRE(world.has_result(k));
     CHECK(world.end_of(k).missing.size() > 0);
   }
   // Its parent waits for its pieces, the others for what the parent has not got either.
@@ -477,11 +477,11 @@ TEST_CASE("who has left having said that it had the mean has seen all others say
   world.mute(1);
   world.end();
   world.run(1);  // all have it, and nobody has heard so of one
-  CHECK_FALSE(world.settled(2));
+  CHECK_FALSE(world.has_result(2));
   world.leave(0);
   world.run();
   for (const size_t k : {1u, 2u}) {
-    REQUIRE(world.settled(k));
+    REQUIRE(world.has_result(k));
     CHECK(world.end_of(k).mean->ranks == 4);
     CHECK(world.end_of(k).mean->nodes == 3);
     CHECK(world.end_of(k).missing == std::vector<std::string>{});

@@ -12,7 +12,7 @@ TEST_CASE("who asks first has a mean spread, and who asks before it begins share
   CHECK(orders.ask() == Asked::first);
   CHECK(orders.ask() == Asked::first);  // it has not begun: perhaps nobody has heard
   CHECK(orders.wanted(1) == 1u);
-  const auto [answered, more] = orders.settled(1);
+  const auto [answered, more] = orders.finished(1);
   CHECK(answered == 2);
   CHECK_FALSE(more);
 }
@@ -22,20 +22,20 @@ TEST_CASE("who asks while a mean is under way waits for the next, which is then 
   orders.ask();
   orders.wanted(1);
   CHECK(orders.ask() == Asked::shares);
-  CHECK(orders.settled(1).answered == 1);
+  CHECK(orders.finished(1).answered == 1);
   CHECK(orders.wanted(1) == std::nullopt);  // it is over
   orders.ask();
   CHECK(orders.wanted(2) == 2u);
-  const auto [answered, more] = orders.settled(2);
+  const auto [answered, more] = orders.finished(2);
   CHECK(answered == 2);
   CHECK_FALSE(more);
 }
 
-TEST_CASE("of a mean that settles with some left to answer it is said that another is wanted") {
+TEST_CASE("of a mean that finishes with some left to answer it is said that another is wanted") {
   MeanOrders orders;
   orders.wanted(7);  // of another node: nobody here waits for it
   orders.ask();
-  const auto [answered, more] = orders.settled(7);
+  const auto [answered, more] = orders.finished(7);
   CHECK(answered == 0);
   CHECK(more);
 }
@@ -45,8 +45,8 @@ TEST_CASE("a newer mean takes the place of one under way, and answers those who 
   orders.ask();
   CHECK(orders.wanted(1) == 1u);
   CHECK(orders.wanted(3) == 3u);
-  CHECK(orders.settled(1).answered == 0);  // it is another that is under way
-  CHECK(orders.settled(3).answered == 1);
+  CHECK(orders.finished(1).answered == 0);  // it is another that is under way
+  CHECK(orders.finished(3).answered == 1);
 }
 
 TEST_CASE("each request is another serial, whichever number it has; none is no mean") {
@@ -56,9 +56,9 @@ TEST_CASE("each request is another serial, whichever number it has; none is no m
   CHECK(orders.wanted(9) == std::nullopt);
   CHECK(orders.wanted(2) == 2u);
   orders.ask();
-  CHECK(orders.settled(2).answered == 0);
+  CHECK(orders.finished(2).answered == 0);
   CHECK(orders.wanted(9) == 9u);
-  CHECK(orders.settled(9).answered == 1);
+  CHECK(orders.finished(9).answered == 1);
 }
 
 TEST_CASE("no more than sixty-four wait, and who has been answered makes room") {
@@ -67,6 +67,6 @@ TEST_CASE("no more than sixty-four wait, and who has been answered makes room") 
     CHECK(orders.ask() != Asked::refused);
   CHECK(orders.ask() == Asked::refused);
   orders.wanted(1);
-  CHECK(orders.settled(1).answered == 64);
+  CHECK(orders.finished(1).answered == 64);
   CHECK(orders.ask() == Asked::first);
 }

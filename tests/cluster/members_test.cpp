@@ -633,7 +633,7 @@ class Siege {
   }
 
   /// Until all honest nodes have one view, one graph, and nobody else in it.
-  std::string settle() {
+  std::string converge() {
     const double limit_s = cluster_.now() + kOneView_s;
     for (;;) {
       const std::string why = difference();
@@ -838,7 +838,7 @@ TEST_CASE("whatever a member says, honest nodes live, keep one view, exchange an
     const Siege peace(seed, false);
     Siege siege(seed, true);
     const bool stopped = siege.ending();
-    const std::string difference = stopped ? "" : siege.settle(), end = siege.end();
+    const std::string difference = stopped ? "" : siege.converge(), end = siege.end();
     INFO(siege.way().method << " on " << siege.way().topology << (stopped ? ", stopped" : ""));
     if (first == last) std::fputs(siege.lines().c_str(), stderr);
     CHECK(difference == "");

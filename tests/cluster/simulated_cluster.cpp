@@ -89,10 +89,10 @@ SimulatedCluster::~SimulatedCluster() {
   clock_->cancel_all();
   if (nccl_) nccl_->clear();
   if (devices_) devices_->run();  // who waits is told, or forgotten
-  settle();
+  run_ready();
   network_.reset();
   clock_->cancel_all();
-  settle();
+  run_ready();
   clock_->cancel_all();
 }
 
@@ -188,7 +188,7 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
                        }});
   p.links = network_->open(host, address_of(host), p.node.options, p.node.events);
   p.node.start(p.links);
-  settle();
+  run_ready();
   return number;
 }
 
@@ -306,23 +306,23 @@ void SimulatedCluster::stop(int process) {
 void SimulatedCluster::go_on(int process) {
   if (!std::exchange(at(process).stopped, false)) return;
   network_->go_on(process);
-  settle();
+  run_ready();
 }
 
 void SimulatedCluster::leave(int process) {
   at(process).leaving = true;
   caf::anon_send(at(process).node.cluster, Leave{});
-  settle();
+  run_ready();
 }
 
 void SimulatedCluster::ask(int process, ConsoleVerb verb, std::string argument) {
   network_->ask(process, {verb, std::move(argument)}, [this, verb](const ConsoleReply& reply) {
     if (verb != ConsoleVerb::status) answers_.push_back((reply.ok ? "" : "error: ") + reply.text);
   });
-  settle();
+  run_ready();
 }
 
-void SimulatedCluster::settle() {
+void SimulatedCluster::run_ready() {
   VirtualScheduler& world = VirtualScheduler::of(world_);
   for (bool any = true; any;) {
     any = !world.idle();
@@ -342,7 +342,7 @@ void SimulatedCluster::run(double until_s) {
   bool there = false;
   network_->at(until_s, [&there] { there = true; });
   while (!there && clock_->fire())
-    settle();
+    run_ready();
 }
 
 uint64_t SimulatedCluster::log_hash() const {

@@ -115,7 +115,7 @@ class SimulatedCluster {
   static std::string address_of(int host) { return "h:" + std::to_string(10000 + host); }
 
  private:
-  void settle();
+  void run_ready();
   void hurry(Process&);
   void bury(Process&);
   void collect(int process);

@@ -56,7 +56,7 @@ class Gossip {
   bool quiet() const;
   double sum_error() const;  // of sum(x + x~) plus the jumps still due, largest coordinate
   double spread();           // |pi x|^2 over the living
-  size_t half_applied() const { return owed_.size(); }
+  size_t half_applied() const { return half_applied_.size(); }
   size_t half_applied_here() const;                  // by an end that lives: the other died
   uint64_t exchanges() const { return exchanges_; }  // applied at both ends
   int most_open() const { return most_open_; }       // and not applied, at one rank
@@ -140,7 +140,7 @@ class Gossip {
   uint64_t order_ = 0, serial_ = 0, exchanges_ = 0;
   std::map<const void*, Snapshot> snapshots_;          // by their memory
   std::map<Way, uint64_t> applied_;                    // last number that the first has applied
-  std::map<Snapshot, Jump> owed_;                      // applied at one end only; from < to
+  std::map<Snapshot, Jump> half_applied_;              // applied at one end only; from < to
   std::map<std::pair<int, int>, uint32_t> attempts_;   // of offers, from the first to the second
   std::vector<std::shared_ptr<PairwiseRule>> graves_;  // rules of earlier incarnations
   Numbers expected_{};                                 // the sum as it must be

@@ -1,11 +1,11 @@
-// What a frame may say of a number: a peer that claims to be ahead settles nothing.
+// What a frame may say of a number: a peer that claims to be ahead finishes nothing.
 #include "tests/catch.hpp"
 #include "tests/conversations/talker.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
 
-TEST_CASE("a frame of the next number settles no exchange that was not applied here") {
+TEST_CASE("a frame of the next number finishes no exchange that was not applied here") {
   for (const FrameKind forged : {FrameKind::offer, FrameKind::accept, FrameKind::data,
                                  FrameKind::ack, FrameKind::ask, FrameKind::decline}) {
     INFO("kind " << static_cast<int>(forged));

@@ -70,9 +70,9 @@ TEST_CASE("an end leaves an exchange when it has applied it and knows that the p
   using Next = PairExchange::Next;
   End acked_first, data_first;
   CHECK(acked_first.hear(FrameKind::ack, 1) == Next::nothing);
-  CHECK(acked_first.hear(FrameKind::data, 1) == Next::settled);
+  CHECK(acked_first.hear(FrameKind::data, 1) == Next::finished);
   CHECK(data_first.hear(FrameKind::data, 1) == Next::applied);
-  CHECK(data_first.hear(FrameKind::ack, 1) == Next::settled);
+  CHECK(data_first.hear(FrameKind::ack, 1) == Next::finished);
   for (End* end : {&acked_first, &data_first}) {
     CHECK(end->exchange.done() == 1u);
     CHECK(end->counts.applied == 1u);
@@ -86,7 +86,7 @@ TEST_CASE("a frame of the next number acknowledges what was applied, and nothing
   using Next = PairExchange::Next;
   End applied, forged;
   applied.hear(FrameKind::data, 1);
-  CHECK(applied.hear(FrameKind::offer, 2) == Next::settled);
+  CHECK(applied.hear(FrameKind::offer, 2) == Next::finished);
   CHECK(applied.hear(FrameKind::offer, 2) == Next::answer);
   CHECK(forged.hear(FrameKind::offer, 2) == Next::nothing);  // its data have never come
   CHECK(forged.counts.protocol_errors == 1u);
@@ -107,7 +107,7 @@ TEST_CASE("an answer to an offer of an earlier life acknowledges nothing, and is
     CHECK(end->exchange.is_open());
     CHECK(end->exchange.done() == 0u);
   }
-  CHECK(applied.hear(FrameKind::ack, 1) == Next::settled);
+  CHECK(applied.hear(FrameKind::ack, 1) == Next::finished);
 }
 
 TEST_CASE("an exchange that ends with its peer is dropped, or its half is named as missing") {
@@ -128,7 +128,7 @@ TEST_CASE("waiting for what was lost does not teach an end to wait longer") {
   for (uint64_t number = 1; number <= 20; ++number) {
     end.repeat(10);
     end.hear(FrameKind::data, number);
-    CHECK(end.hear(FrameKind::ack, number) == PairExchange::Next::settled);
+    CHECK(end.hear(FrameKind::ack, number) == PairExchange::Next::finished);
     end.open();
     CHECK(end.rings_at - end.now <= first_s);
   }

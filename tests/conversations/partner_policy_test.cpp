@@ -41,7 +41,7 @@ TEST_CASE("the free policy offers once an interval, and never to one of the last
       policy.release(now, p);
       policy.opened(now, partners, p);
       p.exchange.set_opened_at(now);
-      policy.settled(0.01);
+      policy.finished(0.01);
     }
     CHECK(static_cast<double>(last.size()) == Approx(rate * seconds).epsilon(0.03));
     for (const uint64_t count : met)
@@ -58,7 +58,7 @@ TEST_CASE("a rank that is not due refuses, and one that has met a partner last r
   CHECK(policy.refusal(due - 0.6, partners, partners[0]) == DeclineReason::not_yet);
   CHECK(policy.refusal(due, partners, partners[0]) == DeclineReason::none);
   policy.opened(due, partners, partners[0]);
-  policy.settled(0.01);
+  policy.finished(0.01);
   const double next = policy.choose(due, partners).again_at;
   CHECK(policy.refusal(next, partners, partners[0]) == DeclineReason::repeat);
   CHECK(policy.refusal(next, partners, partners[1]) == DeclineReason::none);

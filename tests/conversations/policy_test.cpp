@@ -179,7 +179,7 @@ TEST_CASE("frames that no honest neighbour sends now are answered or counted, an
       h.part = random.below(4);
       h.alpha_tilde = random.uniform();
       switch (random.below(4)) {
-        case 0: h.number = 1 + random.below(3); break;                     // long settled
+        case 0: h.number = 1 + random.below(3); break;                     // long finished
         case 1: h.number = 100000 + random.below(1000); break;             // not yet
         case 2: h.to_incarnation = 1, h.number = random.below(50); break;  // not to this one
         case 3: h.from = 1000 + random.below(1000), h.number = random.below(50); break;

@@ -72,14 +72,14 @@ void Gossip::serve(PairwiseRule& rule, const Apply& apply) {
   for (size_t k = 0; k < before.size(); ++k)
     jump.change[k] = after[k] - before[k];
   const Way way = sent.from < sent.to ? sent : sent.back();
-  const auto [other, first] = owed_.try_emplace({way, number}, jump);
+  const auto [other, first] = half_applied_.try_emplace({way, number}, jump);
   if (first) return;
   for (size_t k = 0; k < before.size(); ++k)
     complain(std::abs(jump.change[k] + other->second.change[k]) > kRounding,
              "two jumps of an exchange do not cancel");
   complain(jump.alpha_tilde != other->second.alpha_tilde,
            "the ends of an exchange used two constants");
-  owed_.erase(other);
+  half_applied_.erase(other);
   ++exchanges_;
 }
 
@@ -138,7 +138,8 @@ void Gossip::watch_offers(int rank, const FrameHeader* cause, const Effects& eff
     attempts_[edge] = h.part;
     complain(node.offer.has_value(), rank_name(rank) + " has two offers that have not lapsed");
     node.offer = Offer{edge.second, h.part, now_};
-    end_if_answered();  // the frame that settled k, and so let us offer k+1, may ask for k+1 itself
+    end_if_answered();  // the frame that finished k, and so let us offer k+1, may ask for k+1
+                        // itself
   }
 }
 
@@ -155,7 +156,7 @@ double Gossip::sum_error() const {
     add(*node.rule);
   for (const auto& rule : graves_)
     add(*rule);
-  for (const auto& [exchange, jump] : owed_)
+  for (const auto& [exchange, jump] : half_applied_)
     for (size_t k = 0; k < sum.size(); ++k)
       sum[k] -= jump.change[k];
   double error = 0;
@@ -183,7 +184,7 @@ double Gossip::spread() {
 
 size_t Gossip::half_applied_here() const {
   size_t count = 0;
-  for (const auto& [exchange, jump] : owed_) {
+  for (const auto& [exchange, jump] : half_applied_) {
     const Node& end = member(jump.way.from);
     count += end.alive && end.incarnation == jump.way.from_incarnation;
   }

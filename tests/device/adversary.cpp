@@ -518,7 +518,7 @@ void Adversary::run_real(Work& w) {
   w.body(nullptr, where.data());
 }
 
-void Adversary::settle() {
+void Adversary::finish_all() {
   if (lost_) return;
   for (const Queue& q : queues_) {
     if (q.work.empty()) continue;

@@ -63,7 +63,7 @@ class Adversary final : public Device {
   /// Its process has died: nothing that was queued is done any more.
   void kill();
   /// All should be done, and memory be what the calls in their order make it. Findings if not.
-  void settle();
+  void finish_all();
   bool lost() const { return lost_; }
   int host() const { return host_; }  // as the judge counts
   /// All that it ever did: known to whoever knows that it does no more.

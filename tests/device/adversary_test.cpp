@@ -48,9 +48,9 @@ struct Bench {
     }) == Fate::ok);
   }
   void run() { REQUIRE(world.run()); }
-  void settle() {
+  void finish_all() {
     run();
-    adversary.settle();
+    adversary.finish_all();
   }
   bool clean() const { return world.judge().findings().empty(); }
   bool found(const char* words) const { return world.judge().found(words); }
@@ -72,7 +72,7 @@ TEST_CASE("a wait keeps the record of its call when the event is recorded anew b
   CHECK(ok(t.device.record(t.f, t.b)));
   double done_s = -1;
   t.device.when(t.f, [&](Fate) { done_s = t.world.now(); });
-  t.settle();
+  t.finish_all();
   CHECK(done_s >= 0);
   CHECK(done_s < 1);
   CHECK(t.world.now() > 1);
@@ -95,7 +95,7 @@ TEST_CASE("a missing event is found although the work happened to be done in the
     t.set(t.a, t.x, 1);
     t.run();
     t.set(t.b, t.x, 2);
-    t.settle();
+    t.finish_all();
     CHECK(t.found("race: stream 0 of A passes at adversary_test.cpp"));
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("a copy of pageable memory is named, and reads late what the caller wr
   std::memset(pageable, 5, kBytes);
   CHECK(ok(t.device.copy(t.a, t.x.data, pageable, kBytes)));
   std::memset(pageable, 6, kBytes);
-  t.settle();
+  t.finish_all();
   CHECK(t.found("pageable"));
   CHECK(t.found("value"));
 }
@@ -129,12 +129,12 @@ TEST_CASE("what is being written is not a number to whoever looks meanwhile") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     Bench t(seed);
     t.set(t.a, t.x, 1);
-    t.settle();
+    t.finish_all();
     REQUIRE(t.clean());
     t.adversary.slow[t.a.id] = 100;
     t.set(t.a, t.x, 2);
     CHECK(ok(t.device.copy(t.b, t.pinned.data, t.x.data, kBytes)));
-    t.settle();
+    t.finish_all();
     seen += t.pinned.data[0] == std::byte{0xFF};
     CHECK(t.found("race"));
     CHECK(t.found("value") == (t.pinned.data[0] != std::byte{2}));
@@ -194,7 +194,7 @@ TEST_CASE("freeing memory under work that is in flight is found, behind its even
       CHECK(ok(t.device.query(t.e)));
     }
     CHECK(ok(t.device.free(t.x)));
-    t.settle();
+    t.finish_all();
     CHECK(t.clean() == waits);
     CHECK(t.found("work on freed memory") == !waits);
   }
@@ -313,7 +313,7 @@ TEST_CASE("who has a dead process's memory open may free it, whatever that did t
 TEST_CASE("what is queued and not done when all should be is found") {
   Bench t;
   t.set(t.a, t.x, 1);
-  t.adversary.settle();
+  t.adversary.finish_all();
   CHECK(t.found("not all done"));
 }
 
@@ -322,7 +322,7 @@ TEST_CASE("a seed replays a run, and another seed does not") {
     Bench t(seed);
     for (int k = 0; k < 20; ++k)
       t.set(k % 2 == 0 ? t.a : t.b, k % 2 == 0 ? t.x : t.y, k);
-    t.settle();
+    t.finish_all();
     CHECK(t.clean());
     return t.world.now();
   };

@@ -41,7 +41,7 @@ struct Bench {
   }
   void check_clean() {
     REQUIRE(world.run());
-    adversary.settle();
+    adversary.finish_all();
     CHECK(world.judge().findings() == std::set<std::string>());
   }
 };

@@ -56,7 +56,7 @@ class Street {
     }
     if (!world_.run(kMostSteps)) world_.judge().find("stuck: it goes on for ever");
     for (Adversary& device : devices_)
-      device.settle();
+      device.finish_all();
     for (Neighbour& one : neighbours_)
       world_.after(0, [&one] { one.end(); });
     if (!world_.run(kMostSteps)) world_.judge().find("stuck: it does not end");
@@ -240,7 +240,7 @@ TEST_CASE("memory that cannot be opened is an answer, and nothing is borrowed") 
 
 namespace {
 
-/// A lender's pool of three slots, all of them taken; what is posted is done by settle().
+/// A lender's pool of three slots, all of them taken; what is posted is done by finish_all().
 struct Pool {
   AdverseWorld world{1};
   Adversary device{world, "A"};

@@ -156,7 +156,7 @@ struct Edge {
   void meet() {
     connect();
     bench.nccl.connect(0);
-    settle();
+    finish_all();
     REQUIRE(edge->is_ready());
     REQUIRE(told.connected == 1);
   }
@@ -169,9 +169,9 @@ struct Edge {
     const NcclAnswer answer = bench.nccl.exchange;
     CHECK(edge->is_broken() ==
           (answer != NcclAnswer::success && answer != NcclAnswer::in_progress));
-    settle();
+    finish_all();
   }
-  void settle() {
+  void finish_all() {
     if (edge) edge->poll(now_s);
     CHECK(bench.world.run());
     bench.rewrite();
@@ -201,19 +201,19 @@ struct Edge {
         break;
       case ends: nccl.end(0);
     }
-    settle();
+    finish_all();
   }
   /// All news are told; and NCCL lets go at last, or never.
   void finish(bool lets_go) {
     is_late = false;
     deliver();
-    settle();
+    finish_all();
     edge = {};
-    settle();
+    finish_all();
     const FakeNccl::Comm& comm = bench.nccl.comms[0];
     CHECK(comm.is_given_up);
     if (lets_go) bench.nccl.end(0);
-    settle();
+    finish_all();
     const bool is_stuck = static_cast<bool>(comm.ended);
     CHECK(bench.edges.edges() == is_stuck);
     CHECK(bench.out() == 2 * bench.edges.written_off());
@@ -315,7 +315,7 @@ TEST_CASE("an exchange of two sizes, and of one way alone, keeps what it has and
       if (received_bytes > 0)
         received = {one.bench.received->take(one.edge->stream()), received_bytes};
       REQUIRE(one.edge->exchange(1, std::move(sent), std::move(received), one.now_s));
-      one.settle();
+      one.finish_all();
       CHECK(one.bench.snapshots->in_use() == (sent_bytes > 0));
       CHECK(one.bench.received->in_use() == (received_bytes > 0));
       CHECK(one.bench.nccl.last.sent_bytes == sent_bytes);
@@ -350,7 +350,7 @@ TEST_CASE("every answer of NCCL, at every call: success and in progress go on, a
                                        : NcclAnswer::in_progress;
       if (call > ready) one.exchange();
       if (call != init && call != exchange) nccl.comms[0].state = answer;
-      one.settle();
+      one.finish_all();
       CHECK(one.told.broken == !goes_on);
       CHECK(one.told.ends == (!goes_on && call > ready));
       CHECK(one.edge->is_broken() == !goes_on);
@@ -368,7 +368,7 @@ TEST_CASE("an edge that NCCL cannot even begin breaks, and there is nothing to g
   one.connect();
   CHECK(one.edge->is_broken());
   CHECK(one.told.broken == 0);  // never told within a call
-  one.settle();
+  one.finish_all();
   CHECK(one.told.broken == 1);
   CHECK_FALSE(one.edge->exchange(1, {}, {}, 0));
   CHECK(one.bench.edges.edges() == 0);
@@ -387,7 +387,7 @@ TEST_CASE("an edge is polled until it connects, and is given up when it is due a
   one.edge->poll(10);
   CHECK(one.edge->is_broken());
   CHECK(one.edge->due_s() > 1e9);
-  one.settle();
+  one.finish_all();
   CHECK(one.told.reason == "the other end does not come");
   one.finish(true);
 }

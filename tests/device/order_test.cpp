@@ -53,7 +53,7 @@ class Pair {
       world_.at(setting_.end_at_s * static_cast<double>(me + 1), [this, me] { owners_[me].end(); });
     if (!world_.run(kMostSteps)) world_.judge().find("stuck: it goes on for ever");
     for (Adversary& device : devices_)
-      device.settle();
+      device.finish_all();
     for (Owner& owner : owners_)
       world_.after(0, [&owner] { owner.end(); });
     if (!world_.run(kMostSteps)) world_.judge().find("stuck: it does not end");

@@ -15,7 +15,7 @@ struct Adverse {
   OnDevice on{device, size_t{1} << 20, [this] { REQUIRE(world.step()); }};
 
   void check_clean() {
-    device.settle();
+    device.finish_all();
     CHECK(world.judge().findings() == std::set<std::string>());
   }
 };

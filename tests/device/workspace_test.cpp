@@ -70,7 +70,7 @@ struct Place {
   }
   void check_clean() {
     world.run();
-    device.settle();
+    device.finish_all();
     CHECK(world.judge().findings() == std::set<std::string>());
   }
 };

@@ -28,7 +28,7 @@ WorldSettings nodes(int count, uint64_t seed) {
   return s;
 }
 
-std::unique_ptr<World> settled(int count, uint64_t seed) {
+std::unique_ptr<World> converged(int count, uint64_t seed) {
   auto world = std::make_unique<World>(nodes(count, seed));
   REQUIRE(world->run_until([&] { return world->one_view(); }, 20) < 20);
   return world;
@@ -103,7 +103,7 @@ TEST_CASE("whatever a member says, the others keep one view, and bounds on what 
   for (uint64_t seed = first; seed <= last; ++seed) {
     INFO("again: GRAPEVINE_SEED=" << seed << " bin/membership_test \"whatever a member*\"");
     const int honest = 3 + static_cast<int>(seed % 3), evil = honest;
-    const auto world = settled(honest + 1, seed);
+    const auto world = converged(honest + 1, seed);
     std::vector<std::string> names;
     std::vector<uint32_t> incarnations;
     for (int node = 0; node < honest; ++node) {
@@ -155,7 +155,7 @@ TEST_CASE("whatever a member says, the others keep one view, and bounds on what 
 }
 
 TEST_CASE("that a node is dead is a suspicion while one alone says so, which is refuted") {
-  const auto world = settled(5, 1);
+  const auto world = converged(5, 1);
   const uint32_t incarnation = world->at(2).self().incarnation;
   Member dead = seen(*world, 2, 0);
   dead.state = MemberState::dead;
@@ -169,7 +169,7 @@ TEST_CASE("that a node is dead is a suspicion while one alone says so, which is 
 
 TEST_CASE("what two say of a death is believed, and so is what one's own probe finds") {
   for (const bool two : {true, false}) {
-    const auto world = settled(5, 2);
+    const auto world = converged(5, 2);
     Member dead = seen(*world, 2, 0);
     dead.state = MemberState::dead;
     world->stop(2);
@@ -188,7 +188,7 @@ TEST_CASE("what two say of a death is believed, and so is what one's own probe f
 }
 
 TEST_CASE("who is said to be dead hears of it from a node that had no link with it, too") {
-  const auto world = settled(64, 8);
+  const auto world = converged(64, 8);
   world->run(world->now() + 20);  // what was needed to meet is closed
   int far = 1;
   while (world->at(0).linked(World::name(far)))
@@ -204,7 +204,7 @@ TEST_CASE("who is said to be dead hears of it from a node that had no link with 
 }
 
 TEST_CASE("of all whose deaths one member invents, few are looked for at once") {
-  const auto world = settled(64, 7);
+  const auto world = converged(64, 7);
   for (int node = 2; node < 62; ++node) {
     Member dead = seen(*world, node, 0);
     dead.state = MemberState::dead;
@@ -218,7 +218,7 @@ TEST_CASE("of all whose deaths one member invents, few are looked for at once") 
 
 TEST_CASE("one liar costs a node five incarnations in ten seconds at most, two one a second") {
   for (const int liars : {1, 2}) {
-    const auto world = settled(5, 3);
+    const auto world = converged(5, 3);
     const uint32_t incarnation = world->at(2).self().incarnation;
     for (int k = 0; k < 1000; ++k) {
       Member dead = world->at(2).self();
@@ -255,7 +255,7 @@ TEST_CASE("what one says in the name of another is believed by nobody, and costs
   };
   for (const auto& [what, lie] : lies) {
     INFO(what);
-    const auto world = settled(4, 11);
+    const auto world = converged(4, 11);
     const Member before = world->at(1).self();
     for (int k = 0; k < 50; ++k) {
       for (const int to : {0, 1, 2}) {
@@ -285,7 +285,7 @@ TEST_CASE("what one says in the name of another is believed by nobody, and costs
 }
 
 TEST_CASE("who passes on what nobody has signed is named in one alarm, and the rest is not read") {
-  const auto world = settled(3, 12);
+  const auto world = converged(3, 12);
   Member forged = world->at(1).self();
   ++forged.refutations;
   MembershipPacket packet = news_of(forged);
@@ -305,7 +305,7 @@ TEST_CASE("who passes on what nobody has signed is named in one alarm, and the r
 }
 
 TEST_CASE("of two words under one number the larger stands everywhere, and their owner is named") {
-  const auto world = settled(4, 13);
+  const auto world = converged(4, 13);
   Member one = world->at(3).self(), other = one;
   one.refutations = other.refutations += 10;
   one.address = "h:1";
@@ -333,7 +333,7 @@ TEST_CASE("of two words under one number the larger stands everywhere, and their
 }
 
 TEST_CASE("a name is its process's until that one is over; then another may have it") {
-  const auto world = settled(4, 14);
+  const auto world = converged(4, 14);
   Member other = world->at(1).self();
   other.incarnation += 1;
   other.refutations = 0;
@@ -352,7 +352,7 @@ TEST_CASE("a name is its process's until that one is over; then another may have
 }
 
 TEST_CASE("who asks for means again and again is not counted any more; who asks now and then is") {
-  const auto world = settled(4, 15);
+  const auto world = converged(4, 15);
   Member liar = world->at(3).self();
   std::set<uint64_t> numbers;
   std::set<std::string> named;
@@ -381,7 +381,7 @@ TEST_CASE("who asks for means again and again is not counted any more; who asks 
 }
 
 TEST_CASE("of an edge counts what both ends say, at most twice the other's, and its own at each") {
-  const auto world = settled(4, 16);
+  const auto world = converged(4, 16);
   const auto first = [&](int node) { return world->at(node).self().first_rank; };
   const auto says = [&](int node, double per_second) {
     const uint32_t i = std::min(first(1), first(3)), j = std::max(first(1), first(3));
@@ -415,7 +415,7 @@ TEST_CASE("of an edge counts what both ends say, at most twice the other's, and 
 
 TEST_CASE(
     "a node whose ranks are taken again and again moves once a second, after three in a row") {
-  const auto world = settled(5, 9);
+  const auto world = converged(5, 9);
   const uint32_t incarnation = world->at(2).self().incarnation;
   for (int k = 0; k < 50; ++k) {
     Member thief = world->at(2).self();
@@ -431,7 +431,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a liar changes the graph once a second after four in a row, and cannot use it up") {
-  const auto world = settled(5, 5);
+  const auto world = converged(5, 5);
   const auto graph_of = [&](uint64_t version, const std::string& topology) {
     MembershipPacket packet;
     packet.kind = MembershipPacket::Kind::sync_reply;
@@ -467,7 +467,7 @@ TEST_CASE("a liar changes the graph once a second after four in a row, and canno
 }
 
 TEST_CASE("nodes that a liar has led ahead through many graphs are followed by all others") {
-  const auto world = settled(5, 6);
+  const auto world = converged(5, 6);
   world->partition({2, 3});
   const uint64_t before = world->at(2).spec().version;
   for (int k = 0; k < 10; ++k) {
@@ -488,7 +488,7 @@ TEST_CASE("nodes that a liar has led ahead through many graphs are followed by a
 }
 
 TEST_CASE("an incarnation that jumps is refused and counted") {
-  const auto world = settled(4, 4);
+  const auto world = converged(4, 4);
   for (const uint32_t jump : {1u << 16, kIncarnationsAtMost - 1, kIncarnationsAtMost}) {
     Member far = seen(*world, 3, 0);
     far.incarnation = jump;
@@ -504,7 +504,7 @@ TEST_CASE("an incarnation that jumps is refused and counted") {
 }
 
 TEST_CASE("ranks out of bounds are refused, and of those that overlap every roster has one owner") {
-  const auto world = settled(4, 5);
+  const auto world = converged(4, 5);
   Member m = seen(*world, 3, 0);
   ++m.refutations;
   m.ranks = kRanksOfNodeAtMost + 1;
@@ -529,7 +529,7 @@ TEST_CASE("ranks out of bounds are refused, and of those that overlap every rost
 }
 
 TEST_CASE("a rank that its node gave up is in no roster, and is back in its own incarnation") {
-  const auto world = settled(3, 6);
+  const auto world = converged(3, 6);
   const uint32_t rank = world->at(1).self().first_rank;
   const auto incarnation = [&](int by) -> std::optional<uint32_t> {
     for (const auto& place : world->at(by).table().places())
@@ -553,7 +553,7 @@ TEST_CASE("a rank that its node gave up is in no roster, and is back in its own 
 }
 
 TEST_CASE("a process in whose name another speaks goes on, and contests it where two say so") {
-  const auto world = settled(4, 7);
+  const auto world = converged(4, 7);
   const uint32_t incarnation = world->at(1).self().incarnation;
   Member other = world->at(1).self();
   const auto say_it = [&](int tellers) {
@@ -583,7 +583,7 @@ TEST_CASE("a process that stood still and hears that another has its name by now
                        Case{3, true, true, 2, false, 2}}) {
     INFO(c.stood_still_s << " s, another process " << c.other << ", which is over " << c.over
                          << ", say " << c.tellers);
-    const auto world = settled(4, 8);
+    const auto world = converged(4, 8);
     Member told = world->at(1).self();
     const uint32_t incarnation = told.incarnation;
     ++told.incarnation;
@@ -604,7 +604,7 @@ TEST_CASE("a process that stood still and hears that another has its name by now
 }
 
 TEST_CASE("a process that stood still refutes those of its name that it had heard of before") {
-  const auto world = settled(4, 9);
+  const auto world = converged(4, 9);
   Member told = world->at(1).self();
   const NodeKey key = key_of("another");
   ++told.incarnation;

@@ -17,7 +17,7 @@ WorldSettings nodes(int count, uint64_t seed) {
 }
 
 // Joined, quiet and at a random point of its periods.
-std::unique_ptr<World> settled(const WorldSettings& settings) {
+std::unique_ptr<World> converged(const WorldSettings& settings) {
   auto world = std::make_unique<World>(settings);
   REQUIRE(world->run_until([&] { return world->one_view(); }, 20) < 20);
   world->run(world->now() + 5 + world->random().uniform());
@@ -64,7 +64,7 @@ TEST_CASE("nodes that begin alone and meet later agree on who keeps which ranks"
 TEST_CASE("at rest nobody is suspected, and a node's traffic does not grow with their number") {
   double least = 1e9, most = 0;
   for (const int count : {4, 16, 64}) {
-    const auto world = settled(nodes(count, 2));
+    const auto world = converged(nodes(count, 2));
     const double packets = world->packets(), bytes = world->bytes();
     world->run(world->now() + 60);
     const double each = (world->packets() - packets) / 60 / count;
@@ -83,7 +83,7 @@ TEST_CASE("a stopped node is suspected by all within a second and dead 4.5 to 10
   for (const int count : {4, 64}) {
     double worst_s = 0;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
-      const auto world = settled(nodes(count, seed));
+      const auto world = converged(nodes(count, seed));
       const int node = static_cast<int>(world->random().below(static_cast<uint32_t>(count)));
       world->stop(node);
       const double took_s = until_all_see(*world, node, MemberState::suspect);
@@ -101,7 +101,7 @@ TEST_CASE("a stopped node is suspected by all within a second and dead 4.5 to 10
 TEST_CASE(
     "a node that was stopped for 3 s refutes; after 30 s it comes back in a new incarnation") {
   for (const auto& [stop_s, lives] : {std::pair(3.0, 0u), std::pair(30.0, 1u)}) {
-    const auto world = settled(nodes(4, 5));
+    const auto world = converged(nodes(4, 5));
     const uint32_t incarnation = world->at(2).self().incarnation + lives;
     const uint64_t epoch = world->at(0).epoch();
     world->stop(2);
@@ -116,7 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a node that wakes takes nobody for dead for what lapsed while it slept") {
-  const auto world = settled(nodes(4, 6));
+  const auto world = converged(nodes(4, 6));
   const uint64_t epoch = world->at(1).epoch();
   world->stop(3);
   REQUIRE(until_all_see(*world, 3, MemberState::suspect) < 1);
@@ -136,7 +136,7 @@ TEST_CASE("far away is not ill: time-outs and the period follow the round trip")
   WorldSettings settings = nodes(8, 4);
   settings.latency_s = 0.1;
   settings.jitter = 0.5;
-  const auto world = settled(settings);
+  const auto world = converged(settings);
   world->run(world->now() + 30);
   const double packets = world->packets();
   world->run(world->now() + 60);
@@ -151,7 +151,7 @@ TEST_CASE("far away is not ill: time-outs and the period follow the round trip")
 TEST_CASE(
     "a killed node is dead to all survivors within 50 ms, and its successor is a new incarnation") {
   for (const int count : {2, 4, 64}) {
-    const auto world = settled(nodes(count, 7));
+    const auto world = converged(nodes(count, 7));
     const uint32_t incarnation = world->at(0).self().incarnation;
     world->kill(0);
     CHECK(until_all_see(*world, 0, MemberState::dead) < 0.05);
@@ -164,7 +164,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a process that is back before its death was noticed begins a new incarnation all the same") {
-  const auto world = settled(nodes(4, 16));
+  const auto world = converged(nodes(4, 16));
   for (int node = 0; node < 4; ++node) {
     const uint32_t incarnation = world->at(node).self().incarnation;
     world->restart(node);
@@ -175,7 +175,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a link that breaks between two living nodes is made anew and kills nobody") {
-  const auto world = settled(nodes(4, 8));
+  const auto world = converged(nodes(4, 8));
   const uint64_t epoch = world->at(0).epoch();
   for (int i = 0; i < 20; ++i) {
     world->break_link(0, 1);
@@ -187,7 +187,7 @@ TEST_CASE("a link that breaks between two living nodes is made anew and kills no
 
 TEST_CASE("a link that is cut, both ways or one, suspects nobody for long and kills nobody") {
   for (const bool both : {false, true}) {
-    const auto world = settled(nodes(4, 9));
+    const auto world = converged(nodes(4, 9));
     const uint64_t epoch = world->at(0).epoch();
     world->cut(0, 1);
     if (both) world->cut(1, 0);
@@ -202,7 +202,7 @@ TEST_CASE("a link that is cut, both ways or one, suspects nobody for long and ki
 
 TEST_CASE("two halves that were parted for 10 s become one membership, one graph, one epoch") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    const auto world = settled(nodes(4, seed));
+    const auto world = converged(nodes(4, seed));
     world->partition({0, 1});
     world->run(world->now() + 10.5);
     CHECK(world->state_of(2, 0) == MemberState::dead);
@@ -216,7 +216,7 @@ TEST_CASE("two halves that were parted for 10 s become one membership, one graph
 }
 
 TEST_CASE("who leaves is gone at once, and nobody looks for it") {
-  const auto world = settled(nodes(4, 11));
+  const auto world = converged(nodes(4, 11));
   world->leave(0);
   CHECK(until_all_see(*world, 0, MemberState::left) < 0.02);
   CHECK(until_one_view(*world) < 1);
@@ -224,7 +224,7 @@ TEST_CASE("who leaves is gone at once, and nobody looks for it") {
 }
 
 TEST_CASE("of two wishes for another graph one wins everywhere, whoever is told first") {
-  const auto world = settled(nodes(8, 12));
+  const auto world = converged(nodes(8, 12));
   const auto wish = [&](int node, const std::string& graph) {
     world->act(node, [&](Membership& m, MembershipEffects& out) {
       m.reconfigure(world->now(), graph, out);
@@ -242,7 +242,7 @@ TEST_CASE("of two wishes for another graph one wins everywhere, whoever is told 
 
 TEST_CASE("that a run stops, and which means are wanted, is known to all, to newcomers too") {
   for (const int count : {4, 64}) {
-    const auto world = settled(nodes(count, 17));
+    const auto world = converged(nodes(count, 17));
     const uint64_t epoch = world->at(0).epoch();
     const auto want = [&](int node) {
       world->act(node,
@@ -274,7 +274,7 @@ TEST_CASE("that a run stops, and which means are wanted, is known to all, to new
 }
 
 TEST_CASE("means are asked for eight times in a row, and then once in two seconds") {
-  const auto world = settled(nodes(3, 19));
+  const auto world = converged(nodes(3, 19));
   std::set<uint64_t> numbers;
   const double begun_s = world->now();
   while (world->now() < begun_s + 19) {
@@ -288,7 +288,7 @@ TEST_CASE("means are asked for eight times in a row, and then once in two second
 
 TEST_CASE(
     "a node that is started again is the same member, and what it asked for is not forgotten") {
-  const auto world = settled(nodes(4, 20));
+  const auto world = converged(nodes(4, 20));
   world->act(1, [&](Membership& m, MembershipEffects& out) {
     m.want_mean(world->now(), out);
     m.stop(world->now(), out);
@@ -307,7 +307,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what a node says of itself, its ranks, its mean and whom it cannot reach, all know") {
-  const auto world = settled(nodes(4, 18));
+  const auto world = converged(nodes(4, 18));
   const uint32_t first = world->at(2).self().first_rank;
   const uint64_t epoch = world->at(0).epoch();
   world->act(2, [&](Membership& m, MembershipEffects& out) {
@@ -347,7 +347,7 @@ TEST_CASE("what a node says of itself, its ranks, its mean and whom it cannot re
 }
 
 TEST_CASE("a node that is not ready is known and not in the graph; edge rates reach everybody") {
-  const auto world = settled(nodes(8, 13));
+  const auto world = converged(nodes(8, 13));
   const uint64_t epoch = world->at(0).epoch();
   world->act(5, [&](Membership& m, MembershipEffects& out) {
     m.become(world->now(), false, false, out);
@@ -389,7 +389,7 @@ TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at o
   for (const bool late_timers : {true, false}) {
     for (const double most_s : {0.15, 0.5, 1.0}) {
       for (const int count : {3, 8}) {
-        const auto world = settled(nodes(count, 14));
+        const auto world = converged(nodes(count, 14));
         world->slow(1, most_s, late_timers);
         world->run(world->now() + 60);
         INFO(count << " nodes, late by up to " << most_s << " s");
@@ -400,7 +400,7 @@ TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at o
     }
   }
   WARN("a slow node was suspected, in vain, " << by_others << " times in 12 minutes");
-  const auto world = settled(nodes(4, 15));
+  const auto world = converged(nodes(4, 15));
   world->stop(3);
   world->run(world->now() + 0.2);  // who has just answered is not asked again
   world->act(0, [&](Membership& m, MembershipEffects& out) {
@@ -464,7 +464,7 @@ TEST_CASE("after news a node compares views soon, then less and less often") {
 }
 
 TEST_CASE("of many nodes each has links with few, and what is not needed any more is closed") {
-  const auto world = settled(nodes(64, 19));
+  const auto world = converged(nodes(64, 19));
   world->run(world->now() + 30);
   int most = 0, sum = 0;
   for (int node = 0; node < 64; ++node) {
@@ -507,7 +507,7 @@ TEST_CASE("of many nodes each has links with few, and what is not needed any mor
 
 TEST_CASE(
     "no node has more links than it may, and those that others needed for a while are closed") {
-  const auto world = settled(nodes(200, 20));
+  const auto world = converged(nodes(200, 20));
   for (int node = 1; node < 200; ++node)
     world->act(node, [&](Membership& m, MembershipEffects& out) {
       m.need_link(world->now(), World::name(0), out);
@@ -521,7 +521,7 @@ TEST_CASE(
 }
 
 TEST_CASE("that a link was needed for a while does not make it needed again") {
-  const auto world = settled(nodes(64, 22));
+  const auto world = converged(nodes(64, 22));
   world->run(world->now() + 20);
   int far = 1;
   while (world->at(0).linked(World::name(far)))
@@ -538,7 +538,7 @@ TEST_CASE("that a link was needed for a while does not make it needed again") {
 }
 
 TEST_CASE("a suspect without a link is dialled, and its clock starts when the link is up") {
-  const auto world = settled(nodes(64, 21));
+  const auto world = converged(nodes(64, 21));
   world->run(world->now() + 20);  // what was needed to meet is closed
   int far = 1;
   while (world->at(0).linked(World::name(far)))

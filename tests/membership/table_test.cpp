@@ -266,7 +266,7 @@ TEST_CASE(
   CHECK(table.live_count() == 2u);
 }
 
-TEST_CASE("whose ranks overlap is settled by all nodes alike, at once, and nobody else moves") {
+TEST_CASE("whose ranks overlap is resolved by all nodes alike, at once, and nobody else moves") {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed, 2, Purpose::test);
     std::vector<Member> members;

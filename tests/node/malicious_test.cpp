@@ -28,8 +28,8 @@ using namespace grapevine::test;
 
 namespace {
 
-constexpr int kHonest = 3, kRounds = 80;              // of lies, to each of them
-constexpr auto kSettled = std::chrono::seconds(100);  // nodes that it invented die one by one
+constexpr int kHonest = 3, kRounds = 80;                // of lies, to each of them
+constexpr auto kConverged = std::chrono::seconds(100);  // nodes that it invented die one by one
 constexpr double kMibAtMost = 1024;
 
 const std::vector<std::string> kJob = {"--method=ad_psgd", "--topology=complete", "--gradients=0",
@@ -219,8 +219,8 @@ bool knows_the_honest_alone(const Json& status) {
 }
 
 /// Its status, once there are none but honest nodes in its graph and among its members.
-Json settled(Process& node) {
-  const auto deadline = std::chrono::steady_clock::now() + kSettled;
+Json converged(Process& node) {
+  const auto deadline = std::chrono::steady_clock::now() + kConverged;
   for (;;) {
     const Json status = status_of(node.address());
     if (status.is_object() && knows_the_honest_alone(status)) return status;
@@ -275,7 +275,7 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
   CHECK(payloads > 0u);
   uint64_t refused = 0;
   for (auto& node : nodes) {
-    const Json before = settled(*node);
+    const Json before = converged(*node);
     node->wait_for(
         [&](const Json& s) { return sum_of(s["exchanges"]) > sum_of(before["exchanges"]); });
     const double mib = peak_mib(node->address());

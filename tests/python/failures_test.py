@@ -285,12 +285,12 @@ class Nodes(unittest.TestCase):
         connection._socket.settimeout(PATIENCE_S)  # the whole machine may stand still, too
         timer = interrupt_the_next_wait(rank)
 
-        def settle(_):
-            del connection.settle
+        def read_open_answer(_):
+            del connection.read_open_answer
             self.node.signal(signal.SIGCONT)
-            return connection.settle(PATIENCE_S)
+            return connection.read_open_answer(PATIENCE_S)
 
-        connection.settle = settle
+        connection.read_open_answer = read_open_answer
         with self.assertRaises(KeyboardInterrupt):
             rank.step()
         timer.join()

@@ -79,12 +79,12 @@ class Answers(unittest.TestCase):
             self.ask()
         timer.join()
 
-    def test_a_question_that_is_given_up_is_settled_at_its_time_and_the_next_has_its_own(self):
+    def test_a_question_that_is_given_up_ends_at_its_time_and_the_next_has_its_own(self):
         self.say(kind=Kind.WAIT)
         with self.assertRaises(Overdue):
             self.ask(deadline=0.0)
         with self.assertRaisesRegex(NodeGone, "it says nothing"):
-            self.connection.settle(0.01)
+            self.connection.read_open_answer(0.01)
         timer = threading.Timer(0.05, self.say, kwargs={"kind": Kind.FRONT, "number": 5})
         timer.start()
         self.assertEqual(self.connection.answer().number, 5)

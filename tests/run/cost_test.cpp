@@ -141,7 +141,7 @@ TEST_CASE("a disk that the end waits for is saving, and keeps no step from being
   }
   for (RankLedger& ledger : ledgers)
     ledger.end(clock.now());
-  const Cost cost = cost_of(settled(ledgers, clock, [&] { pass(kDisk_s); }));
+  const Cost cost = cost_of(final_costs(ledgers, clock, [&] { pass(kDisk_s); }));
   CHECK(part_of(cost, Part::work) == Approx(100));
   CHECK(part_of(cost, Part::saving) == Approx(kDisk_s));
   CHECK(cost.efficiency() == Approx(100.0 / (100 + kDisk_s)));

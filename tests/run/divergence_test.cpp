@@ -204,7 +204,7 @@ TEST_CASE("an exchange with a payload that is not finite moves neither end, and 
         const auto other = ends.find({edge.second, edge.first});
         REQUIRE(other != ends.end());
         CHECK(end->not_finite == other->second->not_finite);
-        CHECK(end->applied == other->second->applied);  // the number is settled either way
+        CHECK(end->applied == other->second->applied);  // the number is finished either way
         not_finite += end->not_finite;
       }
       CHECK(not_finite >= 2 * (kRanks - 1));  // every neighbour has met it

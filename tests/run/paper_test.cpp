@@ -199,15 +199,15 @@ TEST_CASE("with noisy gradients the stationary consensus distance is that of the
   for (const Row& row : table) {
     for (const bool accelerated : {false, true}) {
       Settings s = noisy(row.topology, row.ranks, accelerated ? "a2cid2" : "ad_psgd", row.momentum);
-      const double settled_s = 10 * row.ranks;
+      const double warm_up_s = 10 * row.ranks;
       s.objective.dim = 16;  // they share their events: time averages more than coordinates
       s.sample_s = 2;
-      s.until_s = settled_s + 40000.0 / row.ranks;
+      s.until_s = warm_up_s + 40000.0 / row.ranks;
       std::vector<double> batch(kBatches), samples(kBatches);
       for_seeds(kBatches, [&](int seed) {
         RunHooks hooks;
         hooks.sink.on_sample = [&, seed](const RunSample& sample) {
-          if (sample.at_s < settled_s) return;
+          if (sample.at_s < warm_up_s) return;
           batch[static_cast<size_t>(seed - 1)] += sample.consensus_distance / s.objective.dim;
           samples[static_cast<size_t>(seed - 1)] += 1;
         };

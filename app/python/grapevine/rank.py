@@ -267,7 +267,7 @@ class Rank:
             raise
         except BaseException:  # Ctrl+C: the front is the script's again only after the answer
             try:
-                late = self._node.settle(INTERRUPT_S)
+                late = self._node.read_open_answer(INTERRUPT_S)
                 if late is not None:
                     self._note(late, Kind.FRONT)
                 self._front.show()

@@ -150,7 +150,7 @@ class Connection:
         `Refused` with the node's words, or `Overdue` after `deadline` (of `time.monotonic`).
         """
         if self._open:
-            self.settle()
+            self.read_open_answer()
         self.send(question, text, descriptor)
         return self.answer(deadline, on_wait)
 
@@ -195,7 +195,7 @@ class Connection:
             if deadline is not None and time.monotonic() >= deadline:
                 raise Overdue()
 
-    def settle(self, seconds: float = SILENCE_S) -> Optional[Record]:
+    def read_open_answer(self, seconds: float = SILENCE_S) -> Optional[Record]:
         """Reads the answer to the open question, if there is one; None where there is none."""
         if not self._open:
             return None

@@ -35,12 +35,12 @@ ncclUniqueId meeting_point() {
 }
 
 /// What it has come to once it is no longer under way, or when the time is over.
-ncclResult_t settle(ncclComm_t comm, double limit_s) {
+ncclResult_t await_end(ncclComm_t comm, double limit_s) {
   ncclResult_t state = ncclInProgress;
-  const auto is_settled = [&] {
+  const auto is_done = [&] {
     return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
   };
-  static_cast<void>(eventually(is_settled, limit_s));
+  static_cast<void>(eventually(is_done, limit_s));
   return state;
 }
 
@@ -73,14 +73,14 @@ void ask_nccl_price() {
   ncclResult_t made = ncclInProgress;
   const double took = took_s([&] {
     must(ncclCommInitRankConfig(&comm, 1, meeting_point(), 0, &config));
-    made = settle(comm, 15);
+    made = await_end(comm, 15);
   });
   must(made);
   must(ncclGroupStart());
   must(ncclSend(out, kNumbers, ncclFloat, 0, comm, stream));
   must(ncclRecv(in, kNumbers, ncclFloat, 0, comm, stream));
   must(ncclGroupEnd());
-  const ncclResult_t queued = settle(comm, 5);
+  const ncclResult_t queued = await_end(comm, 5);
   must(cudaStreamSynchronize(stream));
   const double mib = (static_cast<double>(before) - static_cast<double>(free_bytes())) / (1 << 20);
   int version = 0;
@@ -100,7 +100,7 @@ void ask_nccl_absent_peer() {
   ncclComm_t comm = nullptr;
   const double begun = now_s();
   must(ncclCommInitRankConfig(&comm, 2, meeting_point(), 0, &config));
-  const ncclResult_t state = settle(comm, kDeadline_s);
+  const ncclResult_t state = await_end(comm, kDeadline_s);
   const double gone = abort_s(comm);
   const double in_all = now_s() - begun;
   void* memory = nullptr;
@@ -121,7 +121,7 @@ void ask_nccl_one_gpu_twice() {
       ncclComm_t comm = nullptr;
       state[rank] = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
       if (state[rank] == ncclSuccess || state[rank] == ncclInProgress) {
-        state[rank] = settle(comm, 10);
+        state[rank] = await_end(comm, 10);
       }
     });
   }
