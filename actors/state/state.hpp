@@ -45,12 +45,12 @@ class State final : public StateActor::base {
   template <class Answer>
   struct Reply {
     State* state;
-    uint64_t answer;  // its number
+    uint64_t number;
     caf::typed_response_promise<Answer> promise;
 
     void operator()(Answer answer) const {
       DeviceTurns& turns = state->ranks_.turns;
-      if (turns.remove_answer(answer))  // else it has been told that there is nothing
+      if (turns.remove_answer(number))  // else it has been told that there is nothing
         caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
       turns.leave_room();
     }
