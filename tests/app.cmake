@@ -7,7 +7,7 @@ grapevine_test(app
     app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
     app/train_test.cpp app/cost_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
-foreach(shim old_file_system few_threads)  # preloaded into the program
+foreach(shim old_file_system few_threads broken_wakes)  # preloaded into the program
   add_library(${shim} MODULE app/shims/${shim}.c)
   target_link_libraries(${shim} PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(${shim} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

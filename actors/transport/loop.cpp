@@ -3,6 +3,8 @@
 #include <kj/debug.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -32,6 +34,28 @@ class Quiet final : public kj::ExceptionCallback {
   }
 };
 
+constexpr kj::Duration kNap = 1 * kj::SECONDS;
+
+// Lets the sockets work. If the system refuses the loop's own descriptors, the next turn tries
+// again. A loop that is always refused can reach nobody, and ends the process with one line.
+class Turns {
+ public:
+  template <class Work>
+  void operator()(const Work& work) {
+    KJ_IF_MAYBE (error, kj::runCatchingExceptions(work)) {
+      constexpr int kMost = 1000;
+      if (++refused_ < kMost) return;
+      std::fprintf(stderr, "grapevine: the event loop of the links fails: %s\n",
+                   reason_of(*error).c_str());
+      std::_Exit(1);
+    }
+    refused_ = 0;
+  }
+
+ private:
+  int refused_ = 0;  // turns in a row
+};
+
 }  // namespace
 
 Loop::Loop() {
@@ -58,7 +82,9 @@ void Loop::Inbox::post(Task task) {
     tasks_.push_back(std::move(task));
     wake = kj::mv(wake_);
   }
-  if (wake.get() != nullptr) wake->fulfill();
+  if (wake.get() == nullptr) return;
+  // No kernel refuses this wake. One that did would cost the loop at most kNap.
+  (void)kj::runCatchingExceptions([&] { wake->fulfill(); });
 }
 
 void Loop::call(const Task& task) {
@@ -91,6 +117,7 @@ void Loop::run(std::promise<void>& ready) {
   io.waitScope.setBusyPollInterval(8);
   ready.set_value();
   std::vector<Task> batch;
+  Turns turn;
   for (;;) {
     batch.clear();
     kj::Promise<void> sleep = nullptr;
@@ -105,7 +132,9 @@ void Loop::run(std::promise<void>& ready) {
       }
     }
     if (batch.empty()) {
-      sleep.wait(io.waitScope);  // all work of the sockets happens in here
+      turn([&] {  // all work of the sockets happens in here
+        sleep.exclusiveJoin(timer().afterDelay(kNap)).wait(io.waitScope);
+      });
       continue;
     }
     for (Task& task : batch) {
@@ -119,7 +148,7 @@ void Loop::run(std::promise<void>& ready) {
       }
     }
     // A busy inbox must not starve the sockets.
-    timer().afterDelay(0 * kj::NANOSECONDS).wait(io.waitScope);
+    turn([&] { timer().afterDelay(0 * kj::NANOSECONDS).wait(io.waitScope); });
   }
 }
 

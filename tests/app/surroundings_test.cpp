@@ -261,6 +261,21 @@ TEST_CASE("a thread that the system does not start is a line and status 1, which
   CHECK(simulated.status == 0);
 }
 
+TEST_CASE("an event loop whose own descriptor fails goes on, or ends with one line and status 1") {
+  const std::string shim = " LD_PRELOAD=" GRAPEVINE_BINARY_DIR "/bin/libbroken_wakes.so";
+  const std::string node = "node --gradients 400 --quiet --no-save " + kRun;
+  for (const std::string every : {"1", "2", "7"}) {
+    const Ran ran = run_grapevine(node, "FAILS_EVERY=" + every + shim);
+    INFO(ran.err);
+    CHECK(ran.status == 0);
+  }
+  const Ran ran =
+      run_grapevine("node --gradients 0 --until 600 --no-save " + kRun, "NO_EVENTS=1" + shim);
+  INFO(ran.err);
+  CHECK(ran.status == 1);
+  CHECK_THAT(ran.err, Catch::Contains("grapevine: the event loop of the links fails: Bad file"));
+}
+
 namespace {
 
 // Not of the shell, which needs some to send the output into files.
