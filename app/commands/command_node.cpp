@@ -210,6 +210,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   (*record)->quiet();
   if (!told) return (*record)->refuse(told.error());
   Summary& summary = *told;
+  summary.earlier = (*record)->earlier();
   TrainingTimes times;
   if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {  // scripts test theirs
     const double before_s = since_start();

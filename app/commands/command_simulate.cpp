@@ -26,6 +26,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   runs.push_back(execute(settings, *objective, (*record)->watch()));
   Summary& summary = runs.back();
   (*record)->quiet();
+  summary.earlier = (*record)->earlier();
   if (!summary.failure) evaluate(settings, (*record)->watch(), **objective, summary);
   const std::string result = json_text(simulation_json(settings, runs));
   if (Status saved = (*record)->finish(summary, **objective, result); !saved) return saved;

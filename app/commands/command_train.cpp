@@ -53,6 +53,7 @@ Result<int> train(Options options) {
 
   Summary summary = execute(settings, *objective, (*record)->watch());
   (*record)->quiet();
+  summary.earlier = (*record)->earlier();
   TrainingTimes times;
   if (!summary.failure) {
     const auto tested = now();

@@ -133,7 +133,8 @@ void add_report(const Json& line, uint64_t gradients, Curves& curves) {
 }
 
 // The earlier lives, and this one from where it began.
-Curves joined(Curves earlier, const Summary& run) {
+Curves joined(const Summary& run) {
+  Curves earlier = run.earlier;
   if (run.curve.empty() || run.curve.back().gradients == 0) earlier = {};  // of no use along time
   if (!run.curve.empty()) cut_after(run.curve.front().gradients, earlier);
   const auto append = [](auto& to, const auto& from) {
@@ -213,16 +214,15 @@ Curves curves_in(std::istream& lines) {
   return curves;
 }
 
-std::string curves_svg(const std::string& title, const Summary& run, Drawn drawn) {
-  const uint64_t pass = drawn.gradients_per_pass;
+std::string curves_svg(const std::string& title, const Summary& run, uint64_t pass) {
   const std::string along =
       pass == 0 ? kGradients
                 : fmt::format("{} ({} are an epoch)", kGradients, with_commas(double(pass)));
-  return chart_svg(title, panels_of(joined(std::move(drawn.earlier), run), along));
+  return chart_svg(title, panels_of(joined(run), along));
 }
 
 std::string curves_text(const Summary& run) {
-  const std::vector<Panel> panels = panels_of(joined({}, run));
+  const std::vector<Panel> panels = panels_of(joined(run));
   double x_high = 0;
   for (const Panel& panel : panels)
     x_high = std::max(x_high, span_of(panel.series.front().x).high);

@@ -44,6 +44,12 @@ struct ReportedPoint {
   std::vector<std::pair<std::string, double>> values;
 };
 
+struct Curves {
+  std::vector<RunSample> samples;  // without the means
+  std::vector<TestPoint> tests;
+  std::vector<ReportedPoint> reported;
+};
+
 struct Summary : RunTotals {
   bool interrupted = false;
   bool drained = false;     // a node that left the others because somebody asked it to
@@ -70,6 +76,7 @@ struct Summary : RunTotals {
   std::vector<EpochInfo> epochs;
   std::vector<TestPoint> tests;  // while it ran, and of the averaged model at the end
   std::vector<ReportedPoint> reported;
+  Curves earlier;              // of the lives of the run before this one
   std::optional<Score> best;   // of them, or of an earlier life of the run
   bool stopped_early = false;  // so many tests without a better one
   // The virtual clock's, else zero.

@@ -387,7 +387,7 @@ Status RunRecord::write_all(const Summary& s, Objective& objective) {
   const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
                                         settings.ranks, settings.seed);
   const uint64_t pass = gradients_per_pass(objective, settings);
-  const std::string curves = curves_svg(title, s, {std::move(earlier_), pass});
+  const std::string curves = curves_svg(title, s, pass);
   if (Status ok = directory_->write("curves.svg", curves); !ok) return ok;
   if (s.failure || s.mean.size() == 0) return Done{};  // no mean: it ended before its ranks began
   return objective.save_model(directory_->path(), s.mean.vec());

@@ -33,6 +33,7 @@ class RunRecord {
   ~RunRecord();  // of a run that has not ended: an exception has, and run.json says "failed"
 
   const Watch& watch() const { return watch_; }
+  const Curves& earlier() const { return earlier_; }
   std::string directory() const { return directory_ ? directory_->path() : std::string(); }
 
   /// Ends the progress line, before a report is printed.

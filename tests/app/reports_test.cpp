@@ -201,13 +201,15 @@ TEST_CASE("the curves of a run that was killed twice are those of all its lives"
     run.curve.push_back(p);
   }
   const auto points = [&](const Curves& before) {
-    const std::string svg = curves_svg("", run, {before, 30});
+    run.earlier = before;
+    const std::string svg = curves_svg("", run, 30);
     CHECK(count(svg, ">gradients (30 are an epoch)<") > 0);
     const size_t at = svg.find("points=\"");
     return count(svg.substr(at, svg.find('"', at + 8) - at), ",");
   };
   CHECK(points({}) == 3);
   CHECK(points(earlier) == 4);  // 10, and not 25, which is after 22
+  CHECK_THAT(curves_text(run), Catch::Contains("        5 |          *"));  // at 10 of 60
 }
 
 TEST_CASE("a band lies around its curve, at the foot where a logarithm has no place for it") {
