@@ -115,6 +115,8 @@ std::vector<int> tasks_by_host(const std::string& text) {
 }
 
 // Where the first process of a job of Slurm listens; the others have the ports after it.
+constexpr char kHostsOfStep[] = "SLURM_STEP_NODELIST", kHostsOfJob[] = "SLURM_JOB_NODELIST";
+
 int first_port_of_job(const Environment& get) {
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
   return kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
@@ -126,9 +128,8 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
       place_of(get, "SLURM_PROCID", counts_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   if (!place) return place.error();
   if (place->processes == 1) return Done{};
-  const std::string list =
-      get("SLURM_STEP_NODELIST").value_or(get("SLURM_JOB_NODELIST").value_or(""));
-  const auto hosts = expand_host_list(list);
+  const char* const variable = get("SLURM_STEP_NODELIST") ? kHostsOfStep : kHostsOfJob;
+  const auto hosts = expand_host_list(get(variable).value_or(""), variable);
   if (!hosts) return hosts.error();
   const int first_port = first_port_of_job(get);
   const std::string own = hosts->size() == 1 ? hosts->front() : host;
@@ -174,7 +175,7 @@ pid_t starter_without(const std::string& variable) {
 // mpirun in a job of Slurm of several hosts, of which the first has the first process.
 Status from_mpi_in_job(const Environment& get, const Place& place, const std::string& host,
                        int ranks, PeerOptions& peers) {
-  const auto hosts = expand_host_list(*get("SLURM_JOB_NODELIST"));
+  const auto hosts = expand_host_list(*get(kHostsOfJob), kHostsOfJob);
   if (!hosts) return hosts.error();
   const int first_port = first_port_of_job(get);
   peers.listen = with_port(host, first_port + place.process);
@@ -227,11 +228,11 @@ std::string numbered_name(const std::string& starter, int number) {
   return name.substr(0, kNameBytes - hash.size() - ending.size()) + hash + ending;
 }
 
-Result<std::vector<std::string>> expand_host_list(const std::string& list) {
+Result<std::vector<std::string>> expand_host_list(const std::string& list, const char* variable) {
   const Error refusal =
-      user_error(fmt::format("SLURM_STEP_NODELIST is \"{}\" in the environment, accepted: a list "
-                             "of hosts, for instance n[1-3,7],m2",
-                             list));
+      user_error(fmt::format("{} is \"{}\" in the environment, accepted: a list of hosts, for "
+                             "instance n[1-3,7],m2",
+                             variable, list));
   std::vector<std::string> hosts;
   for (size_t at = 0; at < list.size();) {
     const size_t open = list.find('[', at), comma = std::min(list.find(',', at), list.size());

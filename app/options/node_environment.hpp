@@ -36,7 +36,9 @@ std::string numbered_name(const std::string& starter, int number);
 /// Errors (user): the variable, its value and what is accepted.
 Status find_peers(const Environment&, const std::string& host, int ranks, PeerOptions& peers);
 
-/// "n[1-3,07],m2" as {"n1", "n2", "n3", "n07", "m2"}; an error names what cannot be read.
-Result<std::vector<std::string>> expand_host_list(const std::string& list);
+/// "n[1-3,07],m2" as {"n1", "n2", "n3", "n07", "m2"}; an error names the variable and what
+/// cannot be read.
+Result<std::vector<std::string>> expand_host_list(const std::string& list,
+                                                  const char* variable = "SLURM_STEP_NODELIST");
 
 }  // namespace grapevine

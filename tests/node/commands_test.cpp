@@ -334,6 +334,13 @@ TEST_CASE("a variable that makes no sense is refused by its name, its value and 
       "h", 1, peers);
   REQUIRE_FALSE(list);
   CHECK_THAT(list.error().message, Catch::Contains("SLURM_STEP_NODELIST is \"n[1-\""));
+  const Status job = find_peers(environment({{"SLURM_PROCID", "0"},
+                                             {"SLURM_NTASKS", "2"},
+                                             {"SLURM_STEP_ID", "0"},
+                                             {"SLURM_JOB_NODELIST", "n[1-"}}),
+                                "h", 1, peers);
+  REQUIRE_FALSE(job);
+  CHECK_THAT(job.error().message, Catch::Contains("SLURM_JOB_NODELIST is \"n[1-\""));
 }
 
 TEST_CASE("a list of hosts keeps its leading zeros and its order") {
