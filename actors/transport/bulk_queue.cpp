@@ -4,12 +4,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace grapevine {
 namespace {
 
 constexpr uint64_t kDirectBytes = 1 << 20;
+
+/// Nothing: a parcel, or a frame that does not arrive whole.
+std::optional<FrameHeader> whole_frame(const OutgoingPayload& payload) {
+  const auto* header = std::get_if<FrameHeader>(&payload.header());
+  return header == nullptr || payload.is_spoiled() ? std::nullopt : std::optional(*header);
+}
 
 /// As much as the socket takes now. The loop learns of an error by itself.
 void write_now(OutgoingPayload& frame, int fd) {
@@ -42,11 +49,19 @@ bool BulkQueue::goes_directly(const OutgoingPayload& frame) const {
          !(lends_ && frame.lease().shared() != nullptr);
 }
 
+bool BulkQueue::is_under_way(const OutgoingPayload& frame) const {
+  const auto header = whole_frame(frame);
+  if (!header || payload_bytes(*header) <= kDirectBytes) return false;
+  return taken_ == header ||
+         std::any_of(items_.begin(), items_.end(),
+                     [&](const OutgoingPayload& item) { return whole_frame(item) == header; });
+}
+
 BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
   std::shared_ptr<Direct> direct;
   {
     const Lock lock(mutex_);
-    if (closed_ || items_.size() >= limit_) return Pushed::refused;
+    if (closed_ || items_.size() >= limit_ || is_under_way(frame)) return Pushed::refused;
     if (goes_directly(frame)) {
       direct = direct_;
       pen_taken_ = true;
@@ -94,9 +109,11 @@ bool BulkQueue::take_pen() {
 std::optional<OutgoingPayload> BulkQueue::take() {
   const Lock lock(mutex_);
   pen_taken_ = !items_.empty();
+  taken_.reset();
   if (!pen_taken_) return {};
   std::optional<OutgoingPayload> first(std::move(items_.front()));
   items_.pop_front();
+  taken_ = whole_frame(*first);
   return first;
 }
 
@@ -106,6 +123,7 @@ size_t BulkQueue::clear(bool close) {
   const Lock lock(mutex_);
   closed_ = closed_ || close;
   pen_taken_ = wanted_ = false;
+  taken_.reset();
   std::swap(direct, direct_);
   std::swap(items, items_);
   return items.size();

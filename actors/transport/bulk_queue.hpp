@@ -4,6 +4,9 @@
 // While nothing waits, the sending thread writes a frame of at most one mebibyte directly into a
 // plain socket, which saves a change of threads. The loop writes the bytes that the socket does not
 // take at once. One thread writes at a time: it holds the pen.
+//
+// A conversation sends a frame again if nobody acknowledges it in time. On a slow link a large
+// frame may then still wait here: it is not taken a second time.
 #pragma once
 #include <deque>
 #include <functional>
@@ -21,7 +24,8 @@ class BulkQueue {
   BulkQueue(size_t limit, std::function<void()> wake) : limit_(limit), wake_(std::move(wake)) {}
 
   enum class Pushed { refused, queued, sent };
-  /// Refused: full, closed, or the connection went in the middle of it.
+  /// Refused: full, closed, the connection went in the middle of it, or the same large frame waits
+  /// here or is being written.
   Pushed push(OutgoingPayload);
   bool empty() const;
 
@@ -40,12 +44,14 @@ class BulkQueue {
  private:
   struct Direct;
   bool goes_directly(const OutgoingPayload&) const GV_REQUIRES(mutex_);
+  bool is_under_way(const OutgoingPayload&) const GV_REQUIRES(mutex_);
   Pushed write(OutgoingPayload, const std::shared_ptr<Direct>&);
 
   const size_t limit_;
   const std::function<void()> wake_;
   mutable Mutex mutex_;
   std::deque<OutgoingPayload> items_ GV_GUARDED_BY(mutex_);
+  std::optional<FrameHeader> taken_ GV_GUARDED_BY(mutex_);  // the frame that the link writes
   // Of the connection that stands, if it may be written into.
   std::shared_ptr<Direct> direct_ GV_GUARDED_BY(mutex_);
   bool lends_ GV_GUARDED_BY(mutex_) = false, pen_taken_ GV_GUARDED_BY(mutex_) = false;

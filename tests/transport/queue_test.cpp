@@ -131,6 +131,33 @@ TEST_CASE("what a full socket does not take is left to the loop, from the byte w
   loop.join();
 }
 
+TEST_CASE("a large frame that waits or is being written is not taken again") {
+  constexpr size_t kLarge = (1 << 18) + 1;
+  SnapshotPool pool(1 << 19, DType::f32, 8);
+  BulkQueue queue(8, [] {});
+  CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::queued);
+  CHECK(queue.push(frame(pool, 2, kLarge)) == BulkQueue::Pushed::queued);
+  CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::refused);
+  CHECK(queue.push(frame(pool, 2, kLarge)) == BulkQueue::Pushed::refused);
+  REQUIRE(queue.take_pen());
+  auto written = queue.take();
+  REQUIRE(written);
+  CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::refused);
+  written = queue.take();
+  REQUIRE(written);  // the first has left, and may have been lost
+  CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::queued);
+  written = queue.take();
+  CHECK(queue.clear(false) == 0u);
+  CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::queued);  // its connection is gone
+
+  auto spoiled = frame(pool, 3, kLarge);
+  CHECK(queue.push({spoiled.header(), {spoiled.lease(), DType::f32, kLarge, 0}, 7}) ==
+        BulkQueue::Pushed::queued);
+  CHECK(queue.push(std::move(spoiled)) == BulkQueue::Pushed::queued);  // the whole one
+  for (int k = 0; k < 2; ++k)
+    CHECK(queue.push(frame(pool, 4, 10)) == BulkQueue::Pushed::queued);  // small ones cost little
+}
+
 TEST_CASE(
     "many threads push while a loop takes: every frame is whole, each thread's in its order") {
   constexpr size_t kThreads = 4, kEach = 200;
