@@ -114,9 +114,9 @@ std::vector<int> tasks_by_host(const std::string& text) {
   return tasks;
 }
 
-// Where the first process of a job of Slurm listens; the others have the ports after it.
 constexpr char kHostsOfStep[] = "SLURM_STEP_NODELIST", kHostsOfJob[] = "SLURM_JOB_NODELIST";
 
+// Where the first process of a job of Slurm listens; the others have the ports after it.
 int first_port_of_job(const Environment& get) {
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
   return kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
@@ -128,7 +128,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
       place_of(get, "SLURM_PROCID", counts_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   if (!place) return place.error();
   if (place->processes == 1) return Done{};
-  const char* const variable = get("SLURM_STEP_NODELIST") ? kHostsOfStep : kHostsOfJob;
+  const char* const variable = get(kHostsOfStep) ? kHostsOfStep : kHostsOfJob;
   const auto hosts = expand_host_list(get(variable).value_or(""), variable);
   if (!hosts) return hosts.error();
   const int first_port = first_port_of_job(get);
