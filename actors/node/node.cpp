@@ -249,7 +249,7 @@ void Node::report(std::function<void(NodeReport&)> then) {
     for (const EdgeDurations& edge : all->edge_round_trips)
       all->round_trips += edge.counts;
     all->costs = costs_of(*deps_.ledgers, deps_.clock.now());
-    all->learning_rate = newest_rate(*deps_.counters, deps_.settings->lr);
+    all->learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, then] { then(*all); });
   });
 }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "actors/guard/guard.hpp"
-#include "actors/rank/worker.hpp"
 
 namespace grapevine {
 
@@ -97,7 +96,6 @@ void Observer::conclude() {
   s.consensus_distance = std::max(0.0, squares_ / ranks_ - shift);
   s.relative_distance = std::sqrt(s.consensus_distance / square);
   s.gradients = deps_.counters->gradients.load(std::memory_order_relaxed);
-  s.learning_rate = newest_rate(*deps_.counters, deps_.lr);
   s.exchanges = deps_.counters->applied_ends.load(std::memory_order_relaxed) / 2;
   s.bytes = deps_.counters->bytes.load(std::memory_order_relaxed);
   const double loss = deps_.counters->loss_sum.load(std::memory_order_relaxed);
@@ -105,6 +103,7 @@ void Observer::conclude() {
       s.gradients - std::min(s.gradients, deps_.counters->silent.load(std::memory_order_relaxed));
   s.loss = told > told_before_ ? (loss - loss_before_) / static_cast<double>(told - told_before_)
                                : std::numeric_limits<double>::quiet_NaN();
+  s.learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
   s.progress = deps_.counters->progress.load(std::memory_order_relaxed);
   told_before_ = told;
   loss_before_ = loss;

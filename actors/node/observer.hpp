@@ -16,7 +16,6 @@
 #include "actors/settings/counters.hpp"
 #include "actors/settings/run_hooks.hpp"
 #include "actors/settings/samples.hpp"
-#include "actors/settings/settings.hpp"
 
 namespace grapevine {
 
@@ -30,7 +29,6 @@ struct ObserverDependencies {
   Alarm divergence;       // what is said when the ranks drift apart
   int ranks = 0;          // whom on_ranks is told of: those of the first state
   OnRanks on_ranks = {};  // empty: nobody is read
-  LearningRate lr = {};
 };
 
 /// The sizes that grow without end if a run diverges.

@@ -73,7 +73,7 @@ double Worker::learning_rate(uint64_t index) {
   const double now = deps_.clock.now(), until = deps_.settings->until_s;
   if (deps_.pool) {
     const double done = deps_.pool->progress(now);
-    raise_progress(*deps_.counters, done);
+    deps_.counters->progress.store(done, std::memory_order_relaxed);
     return lr.at(done);
   }
   if (deps_.horizon > 0)
@@ -246,21 +246,6 @@ void count_gradient(Counters& counters, double loss, double lr) {
   counters.gradients.fetch_add(1, std::memory_order_relaxed);
   counters.add_loss(loss);
   counters.learning_rate.store(lr, std::memory_order_relaxed);
-}
-
-void raise_progress(Counters& counters, double done) {
-  double known = counters.progress.load(std::memory_order_relaxed);
-  while (!(known >= done) &&
-         !counters.progress.compare_exchange_weak(known, done, std::memory_order_relaxed)) {
-  }
-}
-
-// In a pool the stored rate may be that of an older gradient: a rank may be held up between taking
-// its gradient and storing the rate.
-double newest_rate(const Counters& counters, const LearningRate& lr) {
-  const double stored = counters.learning_rate.load(std::memory_order_relaxed);
-  const double done = counters.progress.load(std::memory_order_relaxed);
-  return std::isfinite(stored) && std::isfinite(done) ? lr.at(done) : stored;
 }
 
 }  // namespace grapevine

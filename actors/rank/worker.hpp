@@ -20,10 +20,9 @@
 
 namespace grapevine {
 
-struct Counters;      // actors/settings/counters.hpp
-struct LearningRate;  // actors/settings/settings.hpp
-class RankLedger;     // actors/settings/rank_ledger.hpp
-class WorkPool;       // actors/rank/work_pool.hpp
+struct Counters;  // actors/settings/counters.hpp
+class RankLedger;  // actors/settings/rank_ledger.hpp
+class WorkPool;   // actors/rank/work_pool.hpp
 
 struct WorkerDependencies {
   int rank = 0;
@@ -54,11 +53,5 @@ WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 /// A worker calls this for each gradient whose step it sends to the state actor; samples use the
 /// counts.
 void count_gradient(Counters&, double loss, double lr);
-
-/// A rank of a pool calls this when it takes a gradient. Ranks that call late do not lower it.
-void raise_progress(Counters&, double done);
-
-/// The learning rate of the newest gradient; NaN: none yet, or the optimizers are the guests' own.
-double newest_rate(const Counters&, const LearningRate&);
 
 }  // namespace grapevine

@@ -341,7 +341,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   if (on_device) compute->serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
-      divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks, s.lr});
+      divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});
   const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,

@@ -3,9 +3,6 @@
 
 #include <cmath>
 
-#include "actors/rank/worker.hpp"
-#include "actors/settings/counters.hpp"
-#include "actors/settings/settings.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -175,18 +172,4 @@ TEST_CASE("a rank that waits tells a pace of 0, and tells more often towards the
   CHECK(half.again_s == Approx(0.1));
   takes(pool, 2);
   CHECK(pool.tell(2).per_second == 0);
-}
-
-TEST_CASE("a rank that stores its learning rate late does not make the rate of a sample older") {
-  LearningRate lr;
-  lr.schedule = Schedule::cosine;
-  Counters counters;
-  CHECK(std::isnan(newest_rate(counters, lr)));
-  count_gradient(counters, 1, 0.3);
-  CHECK(newest_rate(counters, lr) == 0.3);  // of no pool
-  raise_progress(counters, 0.5);
-  raise_progress(counters, 0.25);
-  count_gradient(counters, 1, lr.at(0.5));
-  count_gradient(counters, 1, lr.at(0.25));  // held up
-  CHECK(newest_rate(counters, lr) == lr.at(0.5));
 }
