@@ -84,6 +84,7 @@ class Part:
 
     def __init__(self, folder, place):
         self.joins, self.steps, self.done, self.taken, self.loss = [], [], None, None, None
+        self.exchanges = None
         self.pid, born = None, 0.0
         for path in glob.glob(os.path.join(folder, f"part-{place}-*")):
             with open(path, encoding="utf-8") as file:
@@ -102,6 +103,8 @@ class Part:
             self.steps.append(values)
         elif told == "done":
             self.done, self.taken = values
+        elif told == "exchanges":
+            self.exchanges = values[0]
         else:
             self.loss = values[0]
 

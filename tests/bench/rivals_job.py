@@ -9,6 +9,9 @@ folder with job.json; there each process writes a file of its own, line by line,
     step BEGAN COMPUTED T   a step: with its data and gradient there, and taken
     done T TAKEN            it has the final model, which so many steps of all have made
     loss L                  of that model on held-out data
+    exchanges N             of a guest's rank with its neighbours
+
+$JOB_HOST is the address of this machine, 127.0.0.1 without it.
 """
 
 import json
@@ -22,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 FOLDER = os.environ["JOB"]
 PLACES = ("JOB_PLACE", "GRAPEVINE_SEAT", "LOCAL_RANK")
 PLACE = int(next(os.environ[name] for name in PLACES if name in os.environ))
+HOST = os.environ.get("JOB_HOST", "127.0.0.1")
 with open(os.path.join(FOLDER, "job.json"), encoding="utf-8") as told:
     JOB = json.load(told)
 back = os.path.join(FOLDER, "back")
@@ -44,16 +48,28 @@ BATCH = 32
 class Part:
     """One process of the job: its model and data, and what it has done."""
 
+    batch = BATCH
+
     def __init__(self):
         torch.set_num_threads(1)
         torch.manual_seed(PLACE)
-        self.data, self.held_out = images(20000)
-        self.model = network()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
+        self.data, self.held_out = self.make_data()
+        self.model = self.make_model()
+        self.optimizer = self.make_optimizer()
         self.step_s = JOB["step_s"] * (JOB["factor"] if PLACE == JOB["victim"] else 1)
         self.lines = open(os.path.join(FOLDER, f"part-{PLACE}-{os.getpid()}"), "ab", buffering=0)
         self.optimizer_s = self.try_optimizer()
         self.free = None  # when the last step ended
+
+    def make_data(self):
+        """To train on, and held out."""
+        return images(20000)
+
+    def make_model(self):
+        return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+    def make_optimizer(self):
+        return torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
 
     def try_optimizer(self):
         """Seconds that it takes, with gradients that change nothing."""
@@ -76,7 +92,7 @@ class Part:
         generator = torch.Generator().manual_seed(PLACE)
         while True:
             yield from DataLoader(
-                self.data, BATCH, shuffle=True, generator=generator, drop_last=True
+                self.data, self.batch, shuffle=True, generator=generator, drop_last=True
             )
 
     def step(self, model, optimizer, batch, share=lambda: None):
@@ -95,15 +111,11 @@ class Part:
 
     def done(self, taken, state):
         self.note("done", time.monotonic(), taken)
-        model = network()
+        model = self.make_model()
         model.load_state_dict(state)
         pixels, labels = self.held_out.tensors
         with torch.no_grad():
             self.note("loss", functional.cross_entropy(model(pixels), labels).item())
-
-
-def network():
-    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 def ddp(part, checkpoint=None):
@@ -133,10 +145,9 @@ def elastic(part):
     ddp(part, os.path.join(FOLDER, "checkpoint.pt"))
 
 
-def torchft(part):
-    """A replica group a process. Its own wrapper of DDP ends with an assertion when a neighbour
-    dies, so gradients are averaged by hand."""
-    from torchft import Manager, Optimizer, ProcessGroupGloo
+def manager_of(part, **more):
+    """torchft's, of a replica group of one process."""
+    from torchft import Manager, ProcessGroupGloo
 
     def load(state):
         part.model.load_state_dict(state["model"])
@@ -145,13 +156,21 @@ def torchft(part):
     def state():
         return {"model": part.model.state_dict(), "optimizer": part.optimizer.state_dict()}
 
-    part.join()
-    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    manager = Manager(
+    part.store = store = distributed.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+    return Manager(
         pg=ProcessGroupGloo(), load_state_dict=load, state_dict=state, min_replica_size=1,
-        replica_id=f"replica_{PLACE}", rank=0, world_size=1, store_addr="127.0.0.1",
-        store_port=store.port, lighthouse_addr=JOB["lighthouse"], hostname="127.0.0.1",
+        replica_id=f"replica_{PLACE}", rank=0, world_size=1, store_addr=HOST,
+        store_port=store.port, lighthouse_addr=JOB["lighthouse"], hostname=HOST, **more,
     )
+
+
+def torchft(part):
+    """Its own wrapper of DDP ends with an assertion when a neighbour dies, so gradients are
+    averaged by hand."""
+    from torchft import Optimizer
+
+    part.join()
+    manager = manager_of(part)
     optimizer, batches = Optimizer(manager, part.optimizer), part.batches()
     parameters = list(part.model.parameters())
 
@@ -178,6 +197,7 @@ def grapevine(part):
         part.step(part.model, part.optimizer, batch)
     mean = rank.finish()
     part.done(rank.run_steps, mean)
+    part.note("exchanges", rank.exchanges)
     rank.close()
 
 
