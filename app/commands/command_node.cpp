@@ -207,15 +207,15 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
                                (*metrics)->ask(where, options.peers.key, expects_others(options));
                              announce(options.log, "listening on " + where);
                            });
-  (*record)->quiet();
   if (!told) return (*record)->refuse(told.error());
   Summary& summary = *told;
-  summary.earlier = (*record)->earlier();
+  (*record)->complete(summary);
   TrainingTimes times;
-  const double before_s = since_start();
-  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr)  // scripts test theirs
+  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {  // scripts test theirs
+    const double before_s = since_start();
     evaluate(settings, (*record)->watch(), **objective, summary);
-  times.evaluation_s = since_start() - before_s;
+    times.evaluation_s = since_start() - before_s;
+  }
   times.total_s = since_start();
   const Json object = node_json(options, summary, times, address);
   const Status saved = (*record)->finish(summary, **objective, json_text(object));

@@ -25,8 +25,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   if (!record) return record.error();
   runs.push_back(execute(settings, *objective, (*record)->watch()));
   Summary& summary = runs.back();
-  (*record)->quiet();
-  summary.earlier = (*record)->earlier();
+  (*record)->complete(summary);
   if (!summary.failure) evaluate(settings, (*record)->watch(), **objective, summary);
   const std::string result = json_text(simulation_json(settings, runs));
   if (Status saved = (*record)->finish(summary, **objective, result); !saved) return saved;

@@ -52,8 +52,7 @@ Result<int> train(Options options) {
              fmt::format("{}; {} threads", (*objective)->description(), compute_threads(settings)));
 
   Summary summary = execute(settings, *objective, (*record)->watch());
-  (*record)->quiet();
-  summary.earlier = (*record)->earlier();
+  (*record)->complete(summary);
   TrainingTimes times;
   if (!summary.failure) {
     const auto tested = now();

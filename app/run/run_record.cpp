@@ -349,10 +349,13 @@ Status RunRecord::end_events(const Summary& s) {
   return Done{};
 }
 
-void RunRecord::quiet() { progress_.reset(); }
+void RunRecord::complete(Summary& summary) {
+  progress_.reset();
+  summary.earlier = std::move(earlier_);
+}
 
 Status RunRecord::finish(const Summary& s, Objective& objective, const std::string& result) {
-  quiet();
+  progress_.reset();
   if (!directory_) return Done{};
   Status metrics = directory_->end_stream();
   if (events_ && metrics) metrics = end_events(s);
@@ -373,7 +376,7 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
 
 Error RunRecord::refuse(const Error& why) {
   is_over_ = true;
-  quiet();
+  progress_.reset();
   if (!directory_) return why;
   interrupted_.reset();
   const std::string failure =

@@ -33,11 +33,11 @@ class RunRecord {
   ~RunRecord();  // of a run that has not ended: an exception has, and run.json says "failed"
 
   const Watch& watch() const { return watch_; }
-  const Curves& earlier() const { return earlier_; }
   std::string directory() const { return directory_ ? directory_->path() : std::string(); }
 
-  /// Ends the progress line, before a report is printed.
-  void quiet();
+  /// Ends the progress line, before a report is printed, and gives the summary the curves of the
+  /// run's earlier lives.
+  void complete(Summary&);
 
   /// Metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this order:
   /// a run.json that says "finished" stands beside whole files, and one beside a model that could
