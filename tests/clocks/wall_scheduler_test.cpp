@@ -60,7 +60,8 @@ void send_at(caf::actor_system& system, caf::actor_clock::time_point at, const c
 
 }  // namespace
 
-TEST_CASE("a thread that waits for its core says so, unless its work is short; alone it unsays it") {
+TEST_CASE(
+    "a thread that waits for its core says so, unless its work is short; alone it unsays it") {
   CoreShare share;
   const auto work = [&](double cpu_s, double part) {
     for (double wall_s = 0; wall_s < 0.2; wall_s += cpu_s / part)

@@ -1,4 +1,4 @@
-// What a frame may say of a number: a peer that claims to be ahead finishes nothing.
+// The numbers that a frame may have: a peer that claims to be ahead finishes nothing.
 #include "tests/catch.hpp"
 #include "tests/conversations/talker.hpp"
 

@@ -167,7 +167,8 @@ TEST_CASE("a layout places its entries without gaps and two layouts agree by has
   CHECK(ParameterLayout::flat(9, DType::f64).bytes() == 72);
 }
 
-TEST_CASE("a tensor with a side of 0 has a place, no elements, and no columns where it has no rows") {
+TEST_CASE(
+    "a tensor with a side of 0 has a place, no elements, and no columns where it has no rows") {
   ParameterLayout layout(DType::f32);
   layout.add("a", {0, 4}, true);
   layout.add("b", {4, 0, 2}, true);

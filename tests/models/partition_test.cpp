@@ -179,7 +179,8 @@ TEST_CASE("An impossible partition is refused in one line") {
   CHECK(refusal("label", 20, {}, 2) ==
         "partition is \"label\" where samples have no labels, accepted: iid, whole, contiguous");
   CHECK(refusal("dirichlet:1", 20, {}, 2) ==
-        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, contiguous");
+        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, "
+        "contiguous");
   Labels two(4000);
   for (size_t k = 0; k < two.size(); ++k)
     two[k] = k % 2;

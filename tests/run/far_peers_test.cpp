@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <mutex>
-#include <optional>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/base/random.hpp"
@@ -66,6 +65,15 @@ void check_healthy(const Settings& s) {
     FAIL_CHECK(alarm.line());
 }
 
+/// No frame passes between ranks 0 to 3 and 4 to 7.
+LinkFault cut_in_halves() {
+  LinkFault cut = loss_of(FrameClass::all, 1);
+  for (int a = 0; a < 4; ++a)
+    for (int b = 4; b < 8; ++b)
+      cut.links.push_back({a, b});
+  return cut;
+}
+
 /// Two halves of eight ranks with optima of their own, without a link between them until each half
 /// has come to rest, and for as long as that with all links.
 Settings halves(const char* method, const char* topology, double rate, double lr) {
@@ -74,12 +82,8 @@ Settings halves(const char* method, const char* topology, double rate, double lr
   s.objective.zeta2 = 100;
   s.lr = {lr, Schedule::constant, 0};
   s.rule.optimizer = {};
-  LinkFault cut = loss_of(FrameClass::all, 1);
+  LinkFault cut = cut_in_halves();
   cut.until = std::max(20 / lr, 100 / rate);
-  const bool all = s.topology == "complete";
-  for (int a = 0; a < 4; ++a)
-    for (int b = 4; b < 8; ++b)
-      if (all || b == a + 1 || b == a + 7) cut.links.push_back({a, b});
   s.plan.link_faults = {cut};
   s.until_s = 2 * cut.until;
   return s;
@@ -103,7 +107,7 @@ constexpr std::pair<const char*, const char*> kMethods[] = {
     {"relaysum_grad", "binary-tree"},
 };
 
-/// What happens to healthy ranks; `s` has eight of them, and its end.
+/// A change of the settings of a run of eight healthy ranks, whose end they have already.
 struct Happening {
   const char* name;
   void (*happens)(Settings& s);
@@ -135,10 +139,7 @@ constexpr Happening kHappenings[] = {
      }},
     {"a partition heals",
      [](Settings& s) {
-       LinkFault cut = loss_of(FrameClass::all, 1);
-       for (int a = 0; a < 4; ++a)
-         for (int b = 4; b < 8; ++b)
-           cut.links.push_back({a, b});
+       LinkFault cut = cut_in_halves();
        cut.at = s.until_s / 4;
        cut.until = s.until_s / 2;
        s.plan.link_faults = {cut};

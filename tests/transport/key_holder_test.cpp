@@ -1,5 +1,5 @@
-// What a malicious holder of the run key can do to a node: it has the key, so its TLS is
-// good, and is held to the rest of what a node keeps to all the same.
+// A malicious holder of the run key attacks a node. It has the key, so its TLS is good. The node
+// checks everything else that it sends.
 #include "tests/transport/key_holder.hpp"
 
 #include <sys/stat.h>
