@@ -1,5 +1,7 @@
 #include "actors/membership/member_table.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <tuple>
@@ -102,6 +104,8 @@ class Places {
 
 uint64_t name_hash(std::string_view name) { return mixed(fnv1a(name)); }
 
+uint32_t name_mark(std::string_view name) { return static_cast<uint32_t>(name_hash(name)); }
+
 const char* impossible(const Member& m) {
   const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
   if (m.node.empty() || m.node.size() > kNameBytes) return "a name that cannot be";
@@ -156,6 +160,11 @@ uint32_t last_incarnation(const Member& m) {
   return last;
 }
 
+std::string ranks_of(const Member& m) {
+  if (m.ranks == 0 || m.first_rank == kAnyRank) return "no ranks yet";
+  return fmt::format("ranks {} to {}", m.first_rank, m.first_rank + m.ranks - 1);
+}
+
 std::optional<uint32_t> incarnation_of(const Member& m, uint32_t rank) {
   for (const RankGone& g : m.gone) {
     if (g.rank != rank) continue;
@@ -208,6 +217,7 @@ MemberTable::Merged MemberTable::merge(const Member& m) {
     return {*place, false, std::nullopt, "more incarnations than are counted"};
   count(known, false);
   count(m, true);
+  has_old_rates_ = has_old_rates_ || is_over(m) || m.incarnation > known.incarnation;
   if (known.key != m.key) {
     const auto before = by_id_.find(id_of(known.key));
     if (before != by_id_.end() && before->second == *place) by_id_.erase(before);
@@ -247,6 +257,7 @@ bool MemberTable::merge(const WorkFact& fact) {
 }
 
 void MemberTable::forget_old_rates() {
+  has_old_rates_ = false;
   std::erase_if(rates_, [&](const auto& r) {
     const Member& owner = records_[r.first.first];
     return is_over(owner) || r.second.incarnation < owner.incarnation;

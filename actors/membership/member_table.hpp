@@ -50,6 +50,8 @@ constexpr size_t kWorkFactsAtMost = 4096;       // likewise
 constexpr double kOwnWins = 1.5;  // times as often, or as rarely, as others say of an own edge
 
 uint64_t name_hash(std::string_view);
+/// The low half of it: how a record names its accuser.
+uint32_t name_mark(std::string_view);
 
 inline bool is_over(const Member& m) {
   return m.state == MemberState::dead || m.state == MemberState::left;
@@ -71,6 +73,8 @@ bool contradict(const Member&, const Member&);
 uint32_t changes_in(const Member&);
 
 uint32_t last_incarnation(const Member&);  // of the node and of any of its ranks
+
+std::string ranks_of(const Member&);  // "ranks 4 to 7", for the log
 
 /// Whether the rank lives, and in which incarnation. REQUIRES: in_graph, the rank is in its range.
 std::optional<uint32_t> incarnation_of(const Member&, uint32_t rank);
@@ -100,7 +104,8 @@ class MemberTable {
   bool merge(const RateFact&);  // of a live member; else it is no news
   bool merge(const WorkFact&);  // of whoever has a record, dead or alive
   void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
-  void forget_old_rates();  // of members that are over, and of incarnations
+  bool has_old_rates() const { return has_old_rates_; }  // of members that are over, or reborn
+  void forget_old_rates();
 
   size_t size() const { return records_.size(); }
   const Member& at(uint32_t index) const { return records_[index]; }
@@ -157,6 +162,7 @@ class MemberTable {
   std::map<uint64_t, uint32_t> by_id_;
   GraphSpec spec_;
   std::map<RatePart, RateFact> rates_;
+  bool has_old_rates_ = false;
   std::map<uint64_t, WorkFact> work_;
   size_t live_ = 0, stopping_ = 0;
   // Sums over the records.

@@ -41,12 +41,8 @@
 // at most eight in a row and then one every two seconds; those of a node that asks twice as often
 // are ignored.
 //
-// A new fact is sent at once to two other nodes, and to two more every 5 ms until it was sent
-// log2(n) / 2 times. Then it is piggybacked on pings and acks, some 3 log2(n) times in all. Whole
-// views are compared by digest when a link opens, and with some node every 10 s. After new facts
-// this happens sooner: when there were none for 0.3 s (1 ms for each node), and again after twice
-// as long each time, so that a node that has missed some gets them. Dead nodes are dialled now and
-// then, so the halves of a partition find each other again.
+// New facts are sent at once to a few nodes and then piggybacked (dissemination.hpp). Dead nodes
+// are dialled now and then, so the halves of a partition find each other again.
 //
 // `now` is in seconds, never decreases, and is the owner's clock. Random numbers come from (seed,
 // name, Purpose::membership). After each call the owner carries out the effects. A packet for a
@@ -62,13 +58,16 @@
 #include <utility>
 #include <vector>
 
+#include "actors/membership/believed_incarnations.hpp"
 #include "actors/membership/connector.hpp"
-#include "actors/membership/mean_pace.hpp"
+#include "actors/membership/dissemination.hpp"
+#include "actors/membership/mean_requests.hpp"
 #include "actors/membership/member_table.hpp"
+#include "actors/membership/membership_effects.hpp"
 #include "actors/membership/next_graph.hpp"
-#include "actors/membership/own_incarnation.hpp"
-#include "actors/membership/piggyback_queue.hpp"
+#include "actors/membership/own_record.hpp"
 #include "actors/membership/prober.hpp"
+#include "actors/membership/signed_facts.hpp"
 #include "actors/membership/suspicions.hpp"
 #include "kernels/base/random.hpp"
 #include "messages/keys.hpp"
@@ -83,26 +82,6 @@ struct MembershipOptions {
   uint32_t generation = 0;        // of the run: a resumed one has a later one
   uint64_t work_before = 0;       // gradients of the ranks here, as its checkpoint says
   Signing signing;                // all three are set
-};
-
-struct MembershipEffects {
-  struct Packet {
-    std::string to;  // node
-    MembershipPacket packet;
-  };
-  std::vector<Packet> sends;
-  std::vector<std::string> dials;   // addresses; each answered by link_up, refused, or not at all
-  std::vector<std::string> closes;  // nodes whose links are not needed; each answered by link_down
-  double timer_at = 0;              // always set: call timer() then; replaces the earlier one
-  bool changed = false;             // the epoch: spec, members, incarnations or ranks
-  bool reborn = false;              // own incarnation has grown: self().incarnation
-  bool ranks_moved = false;         // own ranks have: self().first_rank
-  bool name_taken = false;          // by another process: this one is to end
-  std::vector<std::string>
-      died;  // nodes whose known incarnation has ended; drop what was open with it
-  std::vector<std::pair<std::string, uint64_t>> owners;     // whose a name is now; 0: anybody's
-  std::vector<std::string> lines;                           // for the log
-  std::vector<std::pair<std::string, std::string>> alarms;  // a node that lies, and how; once
 };
 
 class Membership {
@@ -169,7 +148,7 @@ class Membership {
   bool rank_returned(double now, uint32_t rank, MembershipEffects&);
 
   /// How many statements of other nodes were refused, by reason.
-  const std::map<std::string_view, uint64_t>& refusals() const { return refusals_; }
+  std::map<std::string_view, uint64_t> refusals() const;
 
   const Member& self() const { return table_.self(); }
   const MemberTable& table() const { return table_; }
@@ -187,85 +166,52 @@ class Membership {
   double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
   size_t open_probes() const { return prober_.open(); }
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
-  uint64_t signatures_checked() const { return checked_; }
+  uint64_t signatures_checked() const { return facts_.checked(); }
 
  private:
-  struct Known {  // since when it is in the graph, and from which incarnation on; 0: it is not
-    double since = 0;
-    uint32_t incarnation = 0;
-  };
-
-  void sync_soon(double now);
   void begin(double now, MembershipEffects&);
   void change_graph(double now, MembershipEffects&);
   void finish(double now, MembershipEffects&);
-  // what is made of what is heard
   bool hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
-  bool holds(const Member&);
-  bool holds(const GraphSpec&);
-  bool holds(const PublicKey&, std::span<const std::byte>, const Signature&);
-  void sign(Member&) const;
   bool hear_of_work(const MembershipPacket&);
   void disbelieve(const std::string& from, MembershipEffects&);
   void accuse_of_lies(const std::string& node, const std::string& how, MembershipEffects&);
   void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
-  bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
   bool hearsay(double now, const std::string& from, const Member&, MemberState end,
                MembershipEffects&);
   bool take_in(double now, const Member&, MembershipEffects&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   bool hear_of_end(double now, const std::string& from, uint32_t known, const Member&,
                    MembershipEffects&);
-  void hear_of_self(double now, const std::string& from, const Member&, MembershipEffects&);
-  void hear_of_rival(double now, const std::string& from, const Member&, MembershipEffects&);
   void count_means(double now, uint32_t member, const std::optional<Member>& before,
                    MembershipEffects&);
-  void begin_contested(double now, MembershipEffects&);
-  bool change_ranks(std::vector<RankGone>);
-  void renew_self(Member);
-  void ask_for_mean(double now);
-  void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
-  void resolve_ranks(double now, MembershipEffects&);
+  void meet(double now);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void confirm(uint32_t member, uint32_t accuser);
   void end_incarnation(double now, uint32_t member, MemberState, const std::string& why,
                        MembershipEffects&);
   void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
-  // what is told
   void carry_out(double now, ProbeResults, MembershipEffects&);
   void send(uint32_t to, MembershipPacket, MembershipEffects&);
-  void send_record(uint32_t to, uint32_t member, MembershipEffects&);
-  std::optional<Member> said_of(uint32_t member) const;
-  void send_sync(const std::string& to, MembershipEffects&);
-  void send_view(double now, uint32_t to, MembershipEffects&);
-  void on_view(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
-  MembershipOptions options_;
+
+  const std::vector<std::string> join_;
+  SignedFacts facts_;
   MemberTable table_;
   Random random_;
   Connector connector_;
-  PiggybackQueue piggyback_;
   Prober prober_;
+  Dissemination dissemination_;
+  BelievedIncarnations incarnations_;
+  OwnRecord own_;
   Suspicions suspicions_;
-  std::vector<Known> known_;  // by member
-  std::map<std::string_view, uint64_t> refusals_;
-  MeanPace own_means_;
-  std::map<uint32_t, MeanCount> means_of_;  // by member
-  std::vector<uint32_t> too_often_;         // whose requests are not counted
-  std::set<std::string> accused_;           // of lies, in alarms
-  GraphSpec judged_;                        // the last one whose signature has held
-  uint64_t checked_ = 0;
   NextGraph next_graph_;
-  OwnIncarnation own_incarnation_;
-  std::vector<double> told_at_;  // by member: our whole view, since its link came up
-  std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
-  bool fresh_ = false;                                          // something is to be told at once
-  bool mean_wanted_ = false;
-  bool met_ = false;         // somebody's whole view was heard, or there is nobody
-  bool ranks_went_ = false;  // of somebody, out of the graph or elsewhere
+  MeanRequests mean_requests_;
+  std::map<std::string_view, uint64_t> refusals_;
+  std::set<std::string> accused_;  // of lies, in alarms
+  bool met_ = false;               // another node's whole view was received, or there is no node
   uint64_t known_epoch_ = 0, measurements_ = 0;
-  uint64_t work_before_ = 0;  // what earlier lives had told
-  double armed_at_ = 0, sync_at_ = 0, synced_at_ = 0, sync_gap_s_ = 0, tell_at_ = 0, lonely_at_ = 0,
-         resolve_at_ = 0, forget_at_ = 0;
+  uint64_t work_before_ = 0;  // as told by earlier processes of this node
+  double armed_at_ = 0, lonely_at_ = 0, forget_at_ = 0;
 };
 
 }  // namespace grapevine

@@ -76,14 +76,14 @@ class Alone {
   }
   /// Of what it has sent.
   ptrdiff_t count(const std::string& to, Kind kind) const {
-    return std::count_if(sends.begin(), sends.end(), [&](const MembershipEffects::Packet& sent) {
+    return std::count_if(sends.begin(), sends.end(), [&](const OutgoingPacket& sent) {
       return sent.to == to && sent.packet.kind == kind;
     });
   }
 
   double now = 0, timer_at = 0;
   Membership a;
-  std::vector<MembershipEffects::Packet> sends;
+  std::vector<OutgoingPacket> sends;
   std::vector<std::pair<std::string, double>> dials;  // when
   std::vector<std::string> lines;
 };
