@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bit>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "actors/compute/lane_gradient.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/base/random.hpp"
 
 namespace grapevine {
@@ -19,12 +19,6 @@ namespace grapevine {
 namespace {
 
 constexpr int kYields = 10;  // the nice value of a contended lane: a tenth of a helper's share
-
-double thread_cpu_s() {
-  timespec at{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
-  return static_cast<double>(at.tv_sec) + 1e-9 * static_cast<double>(at.tv_nsec);
-}
 
 constexpr size_t kGradients =
     1 << 16;  // under way at once: one per rank computes or waits to be applied

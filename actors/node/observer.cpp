@@ -9,10 +9,13 @@
 #include <utility>
 
 #include "actors/guard/guard.hpp"
+#include "kernels/base/cores.hpp"
 
 namespace grapevine {
 
 namespace {
+
+constexpr double kSpared = 100;  // times what a sample takes here; the states take about as much
 
 Alarm alarm_of(const FarEdge& e) {
   Alarm alarm;
@@ -60,6 +63,7 @@ void Observer::sample() {
   far_.clear();
   squares_ = 0;
   ranks_ = 0;
+  sample_cpu_s_ = 0;
   awaited_ = deps_.states.size();
   for (const StateActor& state : deps_.states) {
     request(state, caf::infinite, Sample{reference_})
@@ -69,6 +73,7 @@ void Observer::sample() {
 }
 
 void Observer::add(const SampleReply& reply) {
+  const double since_s = thread_cpu_s();
   ranks_ += reply.ranks;
   squares_ += reply.squares;
   far_.insert(far_.end(), reply.far.begin(), reply.far.end());
@@ -76,6 +81,7 @@ void Observer::add(const SampleReply& reply) {
     for (size_t k = 0; k < sum_.size(); ++k)
       sum_[k] += (*reply.sum)[k];
   if (--awaited_ == 0) conclude();
+  sample_cpu_s_ += thread_cpu_s() - since_s;
 }
 
 // With d_i = x_i - reference:  1/n sum |x_i - mean|^2 = 1/n sum |d_i|^2 - |1/n sum d_i|^2.
@@ -256,9 +262,10 @@ void Observer::watch_far_edges(double now) {
 Observer::behavior_type Observer::make_behavior() {
   return {
       [this](Tick tick) {
+        const double cost_s = deps_.spares ? sample_cpu_s_ : 0;  // of the last sample
         sample();
         if (tick.id != kSamplePeriod || deps_.period_s <= 0) return;
-        const double next = deps_.clock.now() + deps_.period_s;
+        const double next = deps_.clock.now() + std::max(deps_.period_s, kSpared * cost_s);
         scheduled_send(caf::actor_cast<ObserverActor>(this), deps_.clock.instant(next), tick);
       },
       [this](const EpochInfo& info) {

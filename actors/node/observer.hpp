@@ -1,7 +1,8 @@
 // Observer: the actor that samples a run and sends the samples to a sink.
 //
 // The consensus distance is sampled, never computed per event: each state actor answers with two
-// sums over its ranks, relative to the last known mean, which avoids cancellation.
+// sums over its ranks, relative to the last known mean, which avoids cancellation. On the wall clock
+// samples of a large model are rarer than asked for, so that they leave the cores to the training.
 #pragma once
 #include <functional>
 #include <limits>
@@ -22,6 +23,7 @@ namespace grapevine {
 struct ObserverDependencies {
   RunClock clock;
   double period_s = 0;  // 0: only when asked by Tick{kSampleNow}
+  bool spares = false;  // the period is longer if a sample takes more than a hundredth of it
   size_t size = 0;      // of the parameters
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
@@ -95,6 +97,7 @@ class Observer final : public ObserverActor::base {
   int ranks_ = 0;
   int ranks_of_run_ = 0;  // of the newest graph
   size_t awaited_ = 0;
+  double sample_cpu_s_ = 0;  // processor time of the last sample, or of that in progress
   std::vector<std::shared_ptr<const Buffer>> read_;  // by rank, while they are read
   uint64_t told_before_ = 0;                         // losses
   DivergenceWatch watch_;

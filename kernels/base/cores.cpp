@@ -1,6 +1,7 @@
 #include "kernels/base/cores.hpp"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +45,12 @@ int usable_cores() {
     group.resize(group.rfind('/'));
   }
   return std::max(1, cores);
+}
+
+double thread_cpu_s() {
+  timespec at{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+  return static_cast<double>(at.tv_sec) + 1e-9 * static_cast<double>(at.tv_nsec);
 }
 
 }  // namespace grapevine

@@ -324,6 +324,20 @@ TEST_CASE("under the wall clock a rank that stands still is an alarm until it go
         events.end());
 }
 
+TEST_CASE("samples of a large model are rarer than asked for, and leave the cores to the training") {
+  Settings s = on_the_wall(2);
+  s.objective.dim = 2'000'000;
+  s.gradients = 0;
+  s.until_s = 1;
+  s.sample_s = 0.002;
+  int samples = 0;
+  RunHooks hooks;
+  hooks.sink.on_sample = [&](const RunSample&) { ++samples; };
+  REQUIRE_FALSE(simulate_one(s, 1, hooks).outcome.failure);
+  CHECK(samples >= 1);
+  CHECK(samples <= 12);  // a sample takes more than a millisecond of the observer
+}
+
 TEST_CASE("a loss that is no number is an alarm that names the rank, under either clock") {
   for (const Clock clock : {Clock::wall, Clock::simulated}) {
     Settings s = on_the_wall(4);
