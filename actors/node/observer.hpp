@@ -1,8 +1,8 @@
 // Observer: the actor that samples a run and sends the samples to a sink.
 //
 // The consensus distance is sampled, never computed per event: each state actor answers with two
-// sums over its ranks, relative to the last known mean, which avoids cancellation. On the wall clock
-// samples of a large model are rarer than asked for, so that they leave the cores to the training.
+// sums over its ranks, relative to the last known mean, which avoids cancellation. On the wall
+// clock samples of a large model are rarer than asked for, to leave the cores to the training.
 #pragma once
 #include <functional>
 #include <limits>

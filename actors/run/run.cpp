@@ -340,16 +340,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const auto states = spawn_states(system, s, clock, objective, hooks, site.memory, groups);
   if (on_device) compute->serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
-      .clock = clock,
-      .period_s = s.sample_s,
-      .spares = wall,
-      .size = objective->layout().size(),
-      .counters = counters,
-      .states = states,
-      .sink = hooks.sink,
-      .divergence = divergence_under(s),
-      .ranks = s.ranks,
-      .on_ranks = wall ? OnRanks() : hooks.on_ranks});
+      clock, s.sample_s, wall, objective->layout().size(), counters, states, hooks.sink,
+      divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});
   const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,
