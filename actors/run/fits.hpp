@@ -1,4 +1,4 @@
-// Whether the ranks of a process can go on from what an earlier life of the run has left.
+// Whether the ranks of a process can resume from the records of an earlier life of the run.
 #pragma once
 #include "actors/settings/checkpoint_orders.hpp"
 #include "actors/settings/settings.hpp"
@@ -7,10 +7,11 @@ namespace grapevine {
 
 class Thrown;  // actors/run/guarded.hpp
 
-/// Error (user): more ranks than are here, or what a record lacks, or has in another size or type.
+/// Error (user): more records than ranks here, or a record lacks a vector, or has one of another
+/// size or type.
 Status fits(const Settings&, const Objective&, const Resumption&);
 
-/// The same; what the method's rule throws meanwhile is kept.
+/// The same. Exceptions of the method's rule are kept.
 Status fits(const Settings&, const Objective&, const Resumption&, Thrown&);
 
 }  // namespace grapevine

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kAuto[] = "auto";
 
-// An objective of the caller works on addresses of the host, unless it says otherwise.
+// Refuses a method or a compressor that runs on the CPU alone.
 Status computes_on_gpu(const Settings& s, const Objective& objective) {
   const auto refused = [&s](const std::string& what) {
     return user_error(what + ", which runs on the CPU alone, and device " + s.device +
@@ -24,11 +24,11 @@ Status computes_on_gpu(const Settings& s, const Objective& objective) {
   if (!runs_on_devices(method_named(s.method))) return refused("method is " + s.method);
   if (s.rule.compress.empty()) return Done{};
   const auto compressor = Compressor::make(s.rule.compress, objective.layout());
-  if (!compressor || compressor->runs_on_devices()) return Done{};  // or it is a method's own kind
+  if (!compressor || compressor->runs_on_devices()) return Done{};  // null: the method has its own
   return refused("compress is " + s.rule.compress);
 }
 
-// All but what does not grow with the ranks.
+// state_bytes does not depend on the number of ranks; the rest is divided by the ranks.
 int ranks_that_fit(const DeviceSizes& sizes, int ranks, size_t free_bytes) {
   const size_t grows = sizes.memory_bytes() + sizes.gradient_bytes() - sizes.state_bytes;
   if (free_bytes < sizes.state_bytes || grows == 0) return 0;
@@ -67,7 +67,7 @@ Result<Gpu> open_gpu(Settings& s, Objective& objective,
   if (*number) {
     auto opened = open(**number, s, objective);
     if (opened || s.device != kAuto) return opened;
-    s.threads = kLanes + 1;  // for which the objective was made
+    s.threads = kLanes + 1;  // as compute_threads, with which the objective was made
     if (say)
       say(fmt::format("device auto is the CPU, with {} threads: {}", s.threads,
                       opened.error().message));

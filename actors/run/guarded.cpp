@@ -38,7 +38,7 @@ class GuardedObjective final : public Objective {
 
   bool starts_alike() const override { return starts_alike_; }
 
-  // No words are made for what goes well: a gradient may take a microsecond.
+  // The text is only made after an exception: a gradient may take a microsecond.
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     std::string text = "the exception is not a std::exception";
     try {

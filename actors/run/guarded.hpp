@@ -15,7 +15,7 @@ namespace grapevine {
 /// The first exception of the user's code. Any thread.
 class Thrown {
  public:
-  /// `where` is what threw: "the gradient 3 of rank 1".
+  /// `where` names the call that threw: "the gradient 3 of rank 1".
   void keep(const std::string& where, const std::string& text);
   bool any() const { return any_.load(std::memory_order_relaxed); }
   std::optional<Error> first() const;
@@ -26,15 +26,15 @@ class Thrown {
   std::optional<Error> first_ GV_GUARDED_BY(mutex_);
 };
 
-/// The same objective. If it throws, the loss is not a number, which ends the run, and its result
-/// is zero. Errors: it is null, it throws at once, or it has no parameters.
+/// The same objective. If a call throws, its result is zero and a loss is not a number, which ends
+/// the run. Errors: the objective is null, throws at once, or has no parameters.
 Result<std::shared_ptr<Objective>> guard(std::shared_ptr<Objective>, std::shared_ptr<Thrown>);
 
-/// Calls the functions of the sink one at a time, and no more after an exception. A rank whose
-/// worker cannot be made has none.
+/// Calls the sink's functions one at a time, and none after an exception. If the worker of a rank
+/// cannot be made, the rank has none.
 void guard(RunHooks&, std::shared_ptr<Thrown>);
 
-/// The result of `work`; if it throws, `otherwise`, and the exception is kept with `where`.
+/// The result of `work`. If it throws: `otherwise`, and the exception is kept with `where`.
 template <class T, class Work>
 T guarded(Thrown& thrown, const std::string& where, T otherwise, Work&& work) {
   try {

@@ -38,15 +38,16 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
     load<VirtualScheduler>();
   } else {
     load<WallScheduler>();
-    // Compute threads carry most of the messages; these serve while all of them compute. While one
-    // is in the middle of a pass over a model, another answers probes.
+    // The compute threads deliver most messages. The threads of the scheduler serve while all
+    // compute threads are busy. At least two: while one is in a pass over a model, the other
+    // answers probes.
     set("scheduler.max-threads", std::max(size_t{2}, static_cast<size_t>(usable_cores()) / 4));
   }
 }
 
 namespace {
 
-constexpr size_t kLargeBytes = size_t{8} << 20;  // a vector of which a second thread's wake-up pays
+constexpr size_t kLargeBytes = size_t{8} << 20;  // from here on it pays to wake a second thread
 constexpr int kPoolThreads = 4;                  // they share the memory's bandwidth
 
 }  // namespace
@@ -78,11 +79,11 @@ void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock:
 
 namespace {
 
-// Of a step that a script computes, or a device, which nobody can measure beforehand: short, so
-// that it is soon looked at how long it really takes.
+// The first guess for a step of a script or of a device, which cannot be measured before it runs.
+// Short, so that the true time replaces it soon.
 constexpr double kUnknownStep_s = 0.05;
 
-// How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
+// The time of one gradient of one rank while all ranks compute: the first guess for the rates.
 double measure_gradient(Objective& objective, const Settings& s, int threads, bool on_device) {
   if (!objective.has_gradients() || on_device) return kUnknownStep_s;
   const size_t size = objective.layout().size();
@@ -176,7 +177,7 @@ void SpawnedRun::stop() {
 
 namespace {
 
-// Of a run that has no other process.
+// The site of a run that has no other process.
 Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epoch) {
   Site site;
   site.mailboxes = std::make_shared<Mailboxes>();
@@ -251,7 +252,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
 
 namespace {
 
-// It looks as often as a signal should be heard; on the virtual clock as often as it may be due.
+// Looks often enough to notice a signal soon; on the virtual clock, whenever one may be due.
 CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, const std::vector<StateActor>& states,
                                      const std::shared_ptr<Counters>& counters,
@@ -267,7 +268,7 @@ CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& 
   return actor;
 }
 
-// One for each core's worth of ranks; a device has one owner.
+// `groups` state actors share the ranks. A device has one.
 std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& s,
                                      const RunClock& clock,
                                      const std::shared_ptr<Objective>& objective,
@@ -284,18 +285,18 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
-// Between two steps that a rank hands to its rule.
+// The time between two steps that a rank hands to its rule.
 double step_s(const Settings& s, double gradient_s) {
   return gradient_s * static_cast<double>(s.inner_steps);
 }
 
-// That ranks bring together when their number changes.
+// The vectors that the ranks combine when their number changes.
 int vectors_together(const Settings& s, const Objective& objective) {
   if (method_named(s.method).pattern != Pattern::collective) return 0;
   try {
     return vectors_of_rule(s, objective, rule_settings_of(s, objective));
   } catch (const std::exception&) {
-    return 0;  // it throws as ranks come, too, and is named then
+    return 0;  // it throws again when ranks are added, and is reported then
   }
 }
 
@@ -305,7 +306,7 @@ FaultsActor spawn_faults(caf::actor_system& system, FaultsDependencies deps) {
   return faults;
 }
 
-// None where no rank has a worker.
+// Empty if no rank has a worker.
 std::shared_ptr<Ledgers> ledgers_of(const Settings& s, const Objective& objective) {
   const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
   const int ranks = pairs && !objective.has_workers() ? 0 : ranks_here(s);
@@ -407,7 +408,7 @@ std::vector<RankCost> final_costs(Ledgers& ledgers, const RunClock& clock,
 }
 
 std::string held_back(const Settings& s, const Outcome& outcome) {
-  if (s.local_ranks > 0) return "";  // others may be why
+  if (s.local_ranks > 0) return "";  // ranks of other nodes may be the cause
   for (const CommunicatorReport& rank : outcome.communicators) {
     uint64_t whole = rank.counts.clipped;
     for (const EdgeCount& edge : rank.edges)
@@ -441,7 +442,7 @@ void judge_end(const Settings& s, const Objective& objective, const Counters& co
     ++told;
   }
   if (told > 0) now.loss = sum / told;
-  // Ranks that take no steps begin apart, and how far is not known here.
+  // The start of ranks that take no steps is not known here, so their growth is not tested.
   std::string grown = DivergenceWatch::far(now, objective.has_workers() ? 0 : now.distance);
   if (grown.empty()) grown = held_back(s, outcome);
   if (grown.empty()) return;
@@ -456,7 +457,7 @@ namespace {
 
 RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
                    const Thrown& thrown) {
-  Promised<Alarm> alarmed;  // actors use it until the system has ended
+  Promised<Alarm> alarmed;  // actors use it until the system ends
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
   Promised<Outcome> ended;
@@ -476,7 +477,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   std::optional<Outcome> outcome;
   std::optional<Alarm> alarm;
   const auto lasts = [&] { return !(outcome = ended.wait(std::chrono::milliseconds(50))); };
-  for (bool asked = false; lasts() && !thrown.any();) {  // of one that threw nothing is left
+  for (bool asked = false; lasts() && !thrown.any();) {  // no outcome follows an exception
     const bool over = std::chrono::steady_clock::now() >= deadline ||
                       (is_enough != nullptr && is_enough->load()) ||
                       (interrupts != nullptr && interrupts->load() > 0);
@@ -484,7 +485,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (asked || !(over || alarm)) continue;
     asked = true;
     if (!alarm && interrupts != nullptr && interrupts->load() > 0) save_last(system, run);
-    // Behind its start, so that the ranks begin before they end.
+    // Sent after LocalStart (spawn_run), so that the ranks begin before they end.
     caf::anon_send(run.membership, ShareDone{});
   }
   const auto counters = run.counters;

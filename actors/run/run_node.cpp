@@ -21,17 +21,17 @@ namespace grapevine {
 
 namespace {
 
-/// The end conditions of a run, checked now and then.
+/// The end conditions of a run, which await_end polls.
 struct Reached {
-  std::function<bool()> has_diverged;  // here
-  std::function<bool()> is_left;       // somebody wants this process to end, or a hook threw
-  std::function<bool()> is_for_all;    // and the others too
+  std::function<bool()> has_diverged;  // the ranks here
+  std::function<bool()> is_left;       // somebody ends this process, or a hook threw
+  std::function<bool()> is_for_all;    // is_left, and all other nodes end too
   std::function<bool()> is_enough;     // for all nodes
-  std::function<bool()> is_over;       // the time of the ranks here
+  std::function<bool()> is_over;       // the time of the ranks here is up
 };
 
-// To the end of the run, or of this node in it: which may have to leave while it ends, because its
-// device is lost or somebody wants it to.
+// Waits until the run ends or this node has left it. The node may still leave while the run ends,
+// because its device is lost or somebody ends it.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const Reached& reached, const std::function<void()>& save) {
   for (bool ends = false, leaves = false;;) {
@@ -57,7 +57,7 @@ ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& clu
   }
 }
 
-// The steps are those of scripts, which hear of every epoch.
+// Connects the scripts: they compute the steps and learn of every epoch.
 void let_scripts_in(NodeHooks& hooks) {
   hooks.run.make_worker = guest_workers(hooks.guests->table());
   hooks.run.sink.on_epoch = [guests = hooks.guests,
@@ -94,7 +94,7 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
     result.ranks = end.mean->ranks;
   }
   result.nodes = end.nodes;
-  if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
+  if (!result.mean && !result.outcome.parameters.empty()) {  // the mean of the ranks here alone
     result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
     result.statistics = mean_statistics(objective, result.outcome, ranks);
     result.ranks = static_cast<int>(ranks_in_mean(result.outcome).size());
@@ -115,7 +115,7 @@ GuestServer::Run run_of_scripts(caf::actor_system& system, const SpawnedNode& no
           .on_device = on_device};
 }
 
-// Once all that is said of it is in order.
+// REQUIRES: the settings are checked, the objective and the hooks guarded.
 Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
                                std::shared_ptr<Objective> objective, NodeHooks hooks,
                                Thrown& thrown) {
@@ -124,12 +124,12 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   const RunClock clock(system);
   Promised<ClusterEnding> ending;
   Promised<Outcome> ended;
-  Promised<Alarm> alarmed;  // that the ranks here drift apart, or that one has a loss of no number
+  Promised<Alarm> alarmed;  // of divergence here; a loss that is not a number counts
   hooks.run.sink.on_alarm = [&alarmed, told = hooks.run.sink.on_alarm](const Alarm& alarm) {
     if (told) told(alarm);
     if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
   };
-  const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
+  const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // when the ranks here began
   hooks.run.sink.on_epoch = [begun_s, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     begun_s->store(std::min(begun_s->load(), info.at_s));
     if (told) told(info);
@@ -138,7 +138,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   SpawnedNode node = spawn_node(system, s, n, objective, hooks,
                                 {[&](Outcome o) { ended.keep(std::move(o)); },
                                  [&](ClusterEnding e) { ending.keep(std::move(e)); }});
-  hooks.run.resumption = {};  // the ranks have it
+  hooks.run.resumption = {};  // the ranks have their records
   auto opened = Links::open(node.options, node.events);
   if (!opened) {
     node.stop();

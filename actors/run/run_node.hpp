@@ -1,8 +1,8 @@
 // run_node: the ranks of this process in a run of several processes, under the wall clock, from
 // joining the others to leaving them.
 //
-// Every process runs the same function; none is first. See actors/cluster/run_lifecycle.hpp for
-// what happens when.
+// Every process runs the same function; none is first. actors/cluster/run_lifecycle.hpp describes
+// the order of events.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -18,23 +18,23 @@ namespace grapevine {
 class NodeKey;  // actors/transport/node_key.hpp
 
 struct NodeSettings {
-  std::string run = "grapevine";  // the run's name: nodes of another are refused
-  std::string name;               // this node's, its own in the run; empty: HOST-PROCESS
-  std::string listen;             // empty: a unix socket of this user, by the name
-  std::string advertise;          // the address that others are told; empty: where it listens
-  std::vector<std::string> join;  // addresses of nodes; any live one will do
+  std::string run = "grapevine";  // nodes of a run of another name are refused
+  std::string name;               // of this node, unique in the run; empty: HOST-PROCESS
+  std::string listen;             // empty: a unix socket of this user, named after the node
+  std::string advertise;          // the address that other nodes are told; empty: `listen`
+  std::vector<std::string> join;  // addresses of nodes; one live node is enough
   std::optional<RunKey> key;
-  // What this process signs with: the same one each time makes it the same member to the others.
+  // This process signs with it. With the same key it is the same member after a restart.
   std::shared_ptr<const NodeKey> own_key;  // null: a new one
-  uint64_t life = 0;    // another each time that the process is started; 0: drawn
-  bool no_key = false;  // TCP on loopback without one
+  uint64_t life = 0;    // differs at each start of the process; 0: drawn at random
+  bool no_key = false;  // allow TCP on loopback without a key
   bool bulk_encryption = true;
-  bool same_host = true;  // pass payloads through shared memory where it can be had
-  int first_rank = -1;    // -1: whichever are free
-  int total_ranks = 0;    // to wait for before the run begins; 0: it begins at once
+  bool same_host = true;  // pass payloads through shared memory where possible
+  int first_rank = -1;    // -1: any free ones
+  int total_ranks = 0;    // ranks that must be there before the run begins; 0: none
   double patience_s = 15;
-  // "name=value" lines (messages/setting_lines.hpp): who names another value of one of `settings`
-  // is refused; who joins is told both.
+  // "name=value" lines (messages/setting_lines.hpp). A node with another value of one of `settings`
+  // is refused. A node that joins is told both.
   std::string settings, defaults;
 };
 
@@ -46,9 +46,9 @@ struct NodeHooks {
   RunHooks run;
   // True: an interrupt ends the run of all nodes. Null or false: this node leaves the others.
   const std::atomic<bool>* interrupt_is_for_all = nullptr;
-  std::shared_ptr<GuestServer> guests;  // whose scripts compute the steps of the ranks here
+  std::shared_ptr<GuestServer> guests;  // its scripts compute the steps of the ranks here
   std::function<void(const std::string& address)> on_listening;
-  // Requests of consoles; if one is empty, consoles are told so.
+  // Answers to requests of consoles. If a function is empty, the console is told so.
   std::function<std::string(const NodeStatus&)> render;
   std::function<std::string(const Mean&)> describe_snapshot;
   std::function<Result<Plan>(const std::string& text)> read_plan;
@@ -57,31 +57,31 @@ struct NodeHooks {
 struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
-  // Likewise (Objective::statistics); null: there are none.
+  // Their mean statistics (Objective::statistics); null: the objective has none.
   std::shared_ptr<const Buffer> statistics;
-  int ranks = 0, nodes = 0;           // that are in it
-  std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
-  std::vector<std::string> lost;      // nodes that answered no more, and did not come back
-  std::vector<std::string> left;      // nodes that left while others trained, and are not back
-  std::vector<Departure> departures;  // of other nodes, and of this one
-  bool drained = false;               // somebody asked this node to leave the others, who go on
-  bool stopped = false;               // and there were no others left
-  double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
+  int ranks = 0, nodes = 0;           // that are in the mean
+  std::vector<std::string> missing;   // nodes that may not have the same mean
+  std::vector<std::string> lost;      // nodes that stopped answering and did not come back
+  std::vector<std::string> left;      // nodes that left while others trained and did not come back
+  std::vector<Departure> departures;  // of other nodes and of this one
+  bool drained = false;               // somebody asked this node to leave; the others continue
+  bool stopped = false;               // drained, and no other node was left
+  double mass_lost = 0;  // the weight (push-sum) of the ranks here, which have left the others
 };
 
-/// HOST-PROCESS: no other process of a run has it.
+/// HOST-PROCESS, which is unique in a run.
 std::string name_of_this_process();
 
-/// check(settings), but that a plan may have faults of links: between processes they are real ones.
+/// check(settings), but accepts link faults in a plan: the links between processes are real.
 Status check_of_node(const Settings&);
 
-/// Everything that can be refused before this process meets others: names, addresses, ranks.
+/// Checks all that can be checked before this process connects to others: names, addresses, ranks.
 Status check(const NodeSettings&, const Settings&);
 
-/// settings.ranks are those of the whole run, settings.local_ranks (0: all of them) those here.
-/// Errors: what both checks refuse; an objective that is null or has no parameters; it cannot
-/// listen, or meets nobody; what the objective or a hook threw, by its text: this process then
-/// leaves the others.
+/// settings.ranks counts the ranks of the whole run, settings.local_ranks those here (0: all of
+/// them). Errors: one of the two checks refuses; the objective is null or has no parameters; the
+/// process cannot listen or reaches no other node; the objective or a hook threw (with the text of
+/// the exception; this process then leaves the others).
 /// REQUIRES: the objective is made for settings.ranks and compute_threads(settings).
 Result<NodeResult> run_node(const Settings&, const NodeSettings&, std::shared_ptr<Objective>,
                             NodeHooks = {});

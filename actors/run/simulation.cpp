@@ -17,10 +17,10 @@ namespace grapevine {
 
 namespace {
 
-// Of the sum over ranks, relative to its largest coordinate: what single precision may gather.
+// Rounding in single precision: of the sum over ranks, relative to its largest coordinate.
 constexpr double kRounding = 1e-3;
 
-// Drives the virtual clock until the run is over, its time is up, or the ranks agree well enough.
+// Advances the virtual clock until the run is over, its time is up, or the ranks agree.
 class Simulation {
  public:
   Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
@@ -66,7 +66,7 @@ class Simulation {
     result_.events = scheduler_.clock().fired() - fired;
     result_.events_per_second = static_cast<double>(result_.events) / took.count();
     result_.consensus_norm_end = norm();
-    const bool sampled = first.mean != nullptr;  // not where every rule has thrown at once
+    const bool sampled = first.mean != nullptr;  // false if every rule threw at once
     if (sampled && !alarm_) judge_end(first);
     caf::anon_send(run_->node, Finish{});
     run_virtual(system_, [this] { return outcome_.has_value(); });
@@ -93,7 +93,7 @@ class Simulation {
     return std::sqrt(last_.consensus_distance * last_.ranks);
   }
 
-  // Nobody has sampled while it ran, or too seldom.
+  // Tests the end, because the run was sampled too seldom or never.
   void judge_end(const RunSample& first) {
     Sizes now = sizes_of(*last_.mean, *first.mean);
     if (!takes_steps_) now.moved = 0;
@@ -112,7 +112,7 @@ class Simulation {
     alarm_ = alarm;
   }
 
-  // A user's own method, or a rule that loses a jump, would show here.
+  // Finds a rule, such as a user's own, that loses a jump.
   void audit() const {
     double most = 0;
     for (const double m : *last_.mean)
@@ -160,7 +160,7 @@ class Simulation {
   std::optional<Alarm> alarm_;  // the run has diverged
   Sink sink_;                   // the user's
   RunSample last_;
-  double loss_ = Sizes::kNone;  // the last that was told
+  double loss_ = Sizes::kNone;  // the last that a sample had
   bool sampling_quietly_ = false;
   uint64_t next_check_ = 0;
   RunResult result_;

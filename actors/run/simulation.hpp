@@ -4,7 +4,7 @@
 
 namespace grapevine {
 
-/// Ends early where something was thrown.
+/// Ends early after an exception.
 RunResult simulate(const Settings&, std::shared_ptr<Objective>, RunHooks, const Thrown&);
 
 }  // namespace grapevine

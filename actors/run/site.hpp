@@ -12,23 +12,23 @@ namespace grapevine {
 
 class Mailboxes;  // actors/mail/mailboxes.hpp
 
-/// How other threads ask the owner of a device to run something.
+/// How other threads ask the owner of a device to run a task.
 ToOwner to_owner(const StateActor&);
 OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 
-/// Checks the end of a run that was sampled too seldom or never: if it has diverged, this is
-/// reported, and the outcome is a failure.
+/// Checks the end of a run that was sampled too seldom or never. If it has diverged, this is
+/// reported and the outcome is a failure.
 void judge_end(const Settings&, const Objective&, const Counters&, const Sink&, Outcome&);
 
-/// Whether the guard has scaled most of what was added to each rank, of a run whose ranks are all
-/// here: what would grow without it. Empty: it has not.
+/// The reason, if the guard has scaled most of what was added to each rank: without it the ranks
+/// would drift apart. Empty otherwise, and if other nodes have ranks.
 std::string held_back(const Settings&, const Outcome&);
 
-/// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
-/// for a disk that hangs keeps nobody.
+/// Writes a checkpoint before a run that somebody ends, if the run has checkpoints. Waits a minute
+/// at most, because a disk may hang.
 void save_last(caf::actor_system&, const SpawnedRun&);
 
-/// At the end of a run, once `stop_checkpoints` has returned: what the time of its ranks went to.
+/// The cost of each rank at the end of a run, once `stop_checkpoints` has returned.
 std::vector<RankCost> final_costs(Ledgers&, const RunClock&,
                                   const std::function<void()>& stop_checkpoints);
 
@@ -38,13 +38,13 @@ struct Site {
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
   MembershipActor membership;
-  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
-  // On the virtual clock: gradients go into a hash of all events too.
+  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages to other ranks
+  // On the virtual clock the gradients also go into the hash of all events.
   std::function<void(uint64_t word)> log = [](uint64_t) {};
   std::function<uint64_t()> event_log_hash = [] { return uint64_t{0}; };
 };
 
-/// As above, on a site of the caller's. The ranks wait for Begin and a roster.
+/// As in spawn_run.hpp, on the caller's site. The ranks wait for Begin and a roster.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      Site, std::function<void(Outcome)> done);
 

@@ -22,7 +22,7 @@ namespace grapevine {
 
 namespace {
 
-// Frames that a plan delays are mail to an actor, which gives them back when their time has come.
+// An actor holds the frames that a plan delays, and returns each when its time has come.
 using HolderActor = caf::typed_actor<Takes<LinkTransport::Held>>;
 
 HolderActor::behavior_type hold(HolderActor::pointer, std::shared_ptr<LinkTransport> transport) {
@@ -40,7 +40,7 @@ LinkTransport::HoldUntil hold_by(caf::actor_system& system, const RunClock& cloc
   };
 }
 
-// Which tensors decay is the settings', and a script's layout does not know it.
+// The settings say which tensors decay. A script's layout does not know it.
 uint64_t hash_of_tensors(const ParameterLayout& layout) {
   ParameterLayout same(layout.dtype());
   for (const ParameterEntry& tensor : layout.entries())
@@ -48,7 +48,7 @@ uint64_t hash_of_tensors(const ParameterLayout& layout) {
   return same.hash();
 }
 
-// For who has other tensors, of which there may be as many parameters.
+// For a node with other tensors: it may have the same number of parameters.
 std::string in_words(const ParameterLayout& layout) {
   constexpr size_t kNameAtMost = 60;
   const ParameterEntry& first = layout.entries().front();
@@ -81,7 +81,7 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& object
     hello.job = fnv1a(outer, hello.job);
     hello.job_is += ", " + outer;
   }
-  // A sum of gradients and of steps has no sense.
+  // A sum of gradients and steps has no meaning.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
   if (sends_gradients && s.objective.objective == kGuestObjective) {
     hello.job = fnv1a("steps", hello.job);
@@ -164,7 +164,7 @@ LinksOptions links_options(const Settings& s, const NodeSettings& n, const Objec
   options.bulk_encryption = n.bulk_encryption;
   options.same_host = n.same_host;
   options.self = hello_of(s, n, objective);
-  options.lent_payloads = 4 * static_cast<size_t>(ranks_here(s)) + 4;  // half of what there are
+  options.lent_payloads = 4 * static_cast<size_t>(ranks_here(s)) + 4;  // half of the payloads
   options.max_payload_bytes =
       2 * (objective.layout().bytes() + objective.statistics().bytes()) + 64;
   return options;
@@ -184,7 +184,7 @@ Site site_of(const ClusterActor& cluster, std::shared_ptr<Mailboxes> mailboxes,
 SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
   Settings any = s;
-  if (any.rule.gamma == 0) any.rule.gamma = 1;  // for the numbers, which are not looked at
+  if (any.rule.gamma == 0) any.rule.gamma = 1;  // for the numbers, whose values are not read
   const Buffer x(layout.size(), layout.dtype());
   const RuleSettings rule = rule_settings_of(any, objective);
   const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
@@ -287,7 +287,7 @@ void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   caf::anon_send(transfers, TransfersStart{links, run->states, cluster});
   caf::anon_send(cluster,
                  ClusterStart{links, run->node, run->manager, run->states, transfers, console});
-  // After the cluster's: who asks finds that it has begun.
+  // After the cluster: the console answers only once the cluster has begun.
   caf::anon_send(
       console, ConsoleStart{links, run->node, run->states, cluster, transfers, run->checkpointer});
 }
@@ -352,7 +352,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   };
   try {
     node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
-  } catch (const std::system_error&) {  // a thread
+  } catch (const std::system_error&) {  // a thread could not start
     node.stop();
     throw;
   }

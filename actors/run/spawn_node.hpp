@@ -1,5 +1,5 @@
-// spawn_node: the actors of one process among several, in an actor system of the caller's, for
-// links and a clock of another kind than run_node's.
+// spawn_node: the actors of one process of several, in the caller's actor system, with the caller's
+// links and clock.
 #pragma once
 #include "actors/cluster/cluster.hpp"
 #include "actors/cluster/console_server.hpp"
@@ -11,22 +11,22 @@ namespace grapevine {
 
 /// The results of the actors of a process, each sent once at its end.
 struct NodeEnds {
-  std::function<void(Outcome)> ranks;  // before `node`, if they have begun
+  std::function<void(Outcome)> ranks;  // called before `node`, if the ranks have begun
   std::function<void(ClusterEnding)> node;
 };
 
-/// The actors of one process among several, and what its links are to be opened with.
+/// The actors of one process of several, and the options and events to open its links with.
 struct SpawnedNode {
   ClusterActor cluster;
   TransfersActor transfers;
   ConsoleActor console;
-  std::optional<SpawnedRun> run;  // always, but before and after
+  std::optional<SpawnedRun> run;  // set between spawn_node and stop
   std::shared_ptr<LinkTransport> transport;
   caf::strong_actor_ptr holder;  // of frames that a plan delays
   LinksOptions options;
   LinkEvents events;
 
-  void start(const std::shared_ptr<Links>&);  // it joins the others; before that it waits
+  void start(const std::shared_ptr<Links>&);  // the node joins the others; it waits until then
   void stop();                                // sends every actor its exit, drops the handles
 };
 

@@ -1,5 +1,5 @@
-// spawn_run: the actors of a run, in the caller's actor system. The caller sends messages to the
-// returned handles. The actors are connected by hand here.
+// spawn_run: the actors of a run, in the caller's actor system, connected by hand. The caller sends
+// messages to the returned handles.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ class RunSystemConfig : public caf::actor_system_config {
   explicit RunSystemConfig(Clock clock);
 };
 
-/// The actors of a run, which have begun, and what else it must keep alive.
+/// The actors of a run, which have begun, and the objects that they need.
 struct SpawnedRun {
   NodeActor node;
   TopologyManagerActor manager;
@@ -35,23 +35,23 @@ struct SpawnedRun {
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
   std::shared_ptr<Ledgers> ledgers;  // of the ranks' time
-  std::shared_ptr<WorkPool> pool;  // null: each rank has its own share
+  std::shared_ptr<WorkPool> pool;    // null: each rank takes an equal number of gradients
   RunClock clock;
   std::function<uint64_t()> event_log_hash;  // virtual clock only
 
-  void stop();  // sends every actor its exit, drops the handles
+  void stop();  // sends an exit to every actor and drops the handles
 };
 
 /// Throws std::system_error if a thread of the system or of the computation could not start.
-/// REQUIRES: check(settings), an objective made for its ranks and at least `threads` threads, which
-/// throws as little as the sink. `done` is called once, in an actor.
+/// REQUIRES: check(settings) accepts; the objective is made for the ranks and for `threads` threads
+/// or more; neither it nor the sink throws. An actor calls `done` once.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 
-/// On the virtual clock, whose time passes in the caller: runs what is ready, then fires one timer
-/// or frame after the other until `enough`, which is asked after each, or there is none left.
+/// Runs on the virtual clock in the calling thread: first what is ready, then one timer or frame
+/// after the other, until `enough` returns true (it is called before each) or none is left.
 void run_virtual(caf::actor_system&, const std::function<bool()>& enough);
-/// And the end of a run there: its actors end, and what is still due is dropped.
+/// Ends such a run: ends its actors and drops what is still due.
 void stop_virtual(caf::actor_system&, SpawnedRun&);
 
 }  // namespace grapevine

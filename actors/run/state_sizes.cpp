@@ -20,7 +20,7 @@ size_t degrees_of(const Settings& s) {
   return 2 * graph->edges().size();
 }
 
-// Of this graph, with room for others: any may follow while the run goes on.
+// The largest degree in this graph, and at least 16, because another graph may follow.
 size_t largest_degree(const Settings& s) {
   constexpr int kUsual = 16;
   const int most = s.local_ranks > 0 ? kUsual : s.ranks - 1;  // others may join
@@ -32,22 +32,23 @@ size_t largest_degree(const Settings& s) {
   return static_cast<size_t>(std::max(1, degree));
 }
 
-// Pairwise: a rank has at most four exchanges open. Rounds: whatever the graph is, and many times
-// more than are on their way.
+// A pairwise rank has at most four open exchanges. In rounds: enough for any graph, and many times
+// the messages in flight.
 size_t messages_at_most(const Settings& s, size_t members) {
   const bool rounds = method_named(s.method).pattern == Pattern::rounds;
   return 8 * members + 8 + (rounds ? 16 * degrees_of(s) : 0);
 }
 
-// Of ranks here, to and from others. Any tree has as many; of other graphs any may follow.
+// Edges of the ranks here, in both directions. All trees of a run have equally many. Any other
+// graph may be replaced by one with more.
 size_t edges_of(const Settings& s, size_t members) {
   const size_t most = members * largest_degree(s);
   return method_named(s.method).relays ? std::min(degrees_of(s), most) : most;
 }
 
-// Of a pairwise method an exchange, and the one before, whose data may be asked for again; then
-// offers are declined. In rounds the messages of a phase and of those before it that may be asked
-// for, and one of each neighbour's that the rule may keep.
+// A pairwise rank keeps the message of one exchange, and of the one before, which its peer may
+// request again. Beyond that it declines offers. In rounds a rank keeps the messages of a phase and
+// of the phases before it that a peer may request; the rule may also keep one of each neighbour.
 size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   const Method& method = method_named(s.method);
   if (method.pattern == Pattern::pairwise) return 2 * members + 8;
@@ -61,7 +62,7 @@ size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   return 3 * (broadcasts ? members : edges) + kept + 8;
 }
 
-// Each edge by NCCL that breaks may keep what it sends, and what it receives.
+// A broken NCCL edge may keep the message that it sends and the one that it receives.
 size_t written_off_at_most(const Settings& s) {
   return s.device_link == DeviceLink::nccl ? NcclOptions().most_edges : 0;
 }
@@ -87,7 +88,7 @@ double gamma_of_graph(const Settings& s) {
 
 RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   RuleSettings rule = rule_settings_of(s);
-  if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
+  if (!objective.has_gradients()) {  // scripts have their own optimizers and learning rates
     if (!inner_steps_of(s)) rule.optimizer = {};
     rule.relay_lr = false;
   }
@@ -106,9 +107,9 @@ StatePools pools_of(const Settings& s, const Objective& objective,
                     const RuleSettings& rule_settings, size_t members, bool on_device) {
   StatePools pools;
   pools.ranks = members;
-  pools.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
+  pools.snapshots = 4 * members + 8;  // of a rank: a copy, a sample, and what its worker holds
   pools.messages = messages_at_most(s, members);
-  if (on_device) {  // where memory is dear, and samples are elsewhere
+  if (on_device) {  // its memory is scarce, and samples are not kept there
     if (s.pacing == Pacing::greedy) pools.snapshots = 2 * members + 8;
     const auto rule = any_rule(s, objective, rule_settings);
     const auto* in_rounds = dynamic_cast<const RoundRule*>(rule.get());
@@ -126,13 +127,14 @@ StatePools pools_of(const Settings& s, const Objective& objective,
 namespace {
 
 struct MessageBytes {
-  size_t first = 0;     // of the pool that is there from the start on
-  size_t later = 0;     // of what may stand beside it
-  size_t arriving = 0;  // at the ranks of a node, from others
+  size_t first = 0;     // the pool of the start
+  size_t later = 0;     // pools that may be added
+  size_t arriving = 0;  // for messages that arrive at the ranks of a node
 };
 
 // The pools for messages to other ranks. Received messages are kept like sent ones: in rounds for
-// each edge of any graph; in an all-reduce until their round comes, and while they are forwarded.
+// each edge of any graph; in an all-reduce until their round begins, and while a rank forwards
+// them.
 MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
                                const RuleSettings& rule_settings, const StatePools& pools) {
   const ParameterLayout& layout = objective.layout();
@@ -166,12 +168,12 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
 }
 
 struct RankBytes {
-  size_t kept = 0;  // by a rank
-  size_t room = 0;  // while one comes or is copied
+  size_t kept = 0;  // by a rank all the time
+  size_t room = 0;  // while a rank is added or copied
 };
 
-// On a device, at most, found out by making a rank and letting it meet as many neighbours as
-// anybody has.
+// An upper bound on a device: makes a rank on a device that only counts, and lets it meet `degree`
+// neighbours.
 RankBytes bytes_of_rank(const Settings& s, const Objective& objective,
                         const RuleSettings& rule_settings, size_t degree) {
   const ParameterLayout& layout = objective.layout();
@@ -200,7 +202,7 @@ RankBytes bytes_of_rank(const Settings& s, const Objective& objective,
   bytes.kept = workspace.most_in_use() - start_bytes;
   const size_t without_copy = workspace.in_use();
   const SavedState copy = save(on, state_of(0, *rule, local.get()), true);
-  // One that comes brings its start, and what an earlier life and another rank have left.
+  // A rank that is added brings its start, its record and the state of another rank.
   bytes.room = start_bytes + 2 * (workspace.in_use() - without_copy);
   return bytes;
 }
@@ -211,8 +213,8 @@ size_t bytes_of_front(const ParameterLayout& layout) {
          SnapshotPool::bytes_for(1, DType::f64, 1);
 }
 
-// The state actor's own: x before and after a step, what a front has been moved by, where ranks
-// begin, sums that it audits and hands out, x of a rank that is read, and what a sample is made of.
+// The state actor's own vectors: x before and after a step, the movement of a front, the start of a
+// rank, the x of a rank that is read, the sums that it audits and returns, the parts of a sample.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);
@@ -233,17 +235,19 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   DeviceSizes sizes;
   sizes.gradient_size = layout.size();
   sizes.dtype = layout.dtype();
-  sizes.gradients = ranks + kLanes + 2;  // one of each may wait to be taken
+  // Each rank and each lane may hold one that is not taken yet.
+  sizes.gradients = ranks + kLanes + 2;
   sizes.askings = ranks * (2 + degree * 3 * Relay::kMostTrees / Workspace::kNumbersOfSlot);
   const RankBytes rank = bytes_of_rank(s, objective, rule_settings, degree);
   sizes.rank_bytes = ranks * rank.kept;
   const bool of_scripts = objective.has_workers() && !objective.has_gradients();
-  if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes
+  // A script may come before another one has gone.
+  if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);
   sizes.state_bytes = bytes_of_state(layout) + rank.room;
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
   const MessageBytes messages = bytes_of_messages(s, objective, rule_settings, pools);
   sizes.exchange_bytes = messages.first + messages.later;
-  if (s.local_ranks > 0) {  // a node's
+  if (s.local_ranks > 0) {  // on a node
     sizes.lent_bytes = messages.first;
     sizes.exchange_bytes = messages.arriving + messages.later;
   }

@@ -6,20 +6,20 @@
 
 namespace grapevine {
 
-/// The settings of the rules, where the graph and the objective have a say.
+/// The settings of the rules, completed from the graph and the objective.
 RuleSettings rule_settings_of(const Settings&, const Objective&);
 
 /// How many vectors a rule names (Rule::state).
 int vectors_of_rule(const Settings&, const Objective&, const RuleSettings&);
 
-/// Of a state actor that serves so many ranks.
+/// The pools of a state actor that serves `members` ranks.
 StatePools pools_of(const Settings&, const Objective&, const RuleSettings&, size_t members,
                     bool on_device);
 
-/// Of a device: one computes while the other waits for its next step.
+/// Lanes of a device: one computes while the other waits for its next step.
 inline constexpr int kLanes = 2;
 
-/// Of one that serves all ranks of this process on a device.
+/// The sizes for a device that holds all ranks of this process.
 DeviceSizes device_sizes(const Settings&, const Objective&);
 
 }  // namespace grapevine
