@@ -19,9 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLook = 50ms;
-constexpr auto kHurry = 5s;     // for scripts to hear of the end, where somebody waits for it
-constexpr auto kFarewell = 2s;  // for those that have the mean to leave
-constexpr auto kSilence = 10s;  // of one that does not ask for it, until that is said
+constexpr auto kHurry = 5s;     // for scripts to get the mean, if somebody waits for the end
+constexpr auto kFarewell = 2s;  // for scripts to leave once they have the mean
+constexpr auto kSilence = 10s;  // then a line says that scripts have not asked for the mean
 
 }  // namespace
 
@@ -125,7 +125,7 @@ GuestLayout::Outer GuestServer::outer() const {
 void GuestServer::begin(Run run) {
   const Lock lock(mutex_);
   run_ = std::move(run);
-  uint64_t local_steps = 0;  // of an earlier life, which the gradients of its ranks do not have
+  uint64_t local_steps = 0;  // of an earlier life; its ranks' gradients do not count them
   for (const Place& place : places_)
     local_steps += place.share.local_steps;
   if (run_.pool) {

@@ -21,15 +21,16 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-constexpr auto kPoll = 50ms;       // between two looks whether a script that waits has gone
-constexpr int kPollsBetween = 20;  // two `wait`s
-constexpr int kOfAll = -1;         // a rank that no statistics are of
+constexpr auto kPoll = 50ms;       // between two checks whether a waiting script has gone
+constexpr int kPollsBetween = 20;  // two `wait` records
+constexpr int kOfAll = -1;         // the average statistics
 constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
-constexpr uint64_t kMostUnwritten = 16 << 20;  // bytes of a starting point, which are zeros
-constexpr uint64_t kMostHeld = 1'000'000;      // optimizer steps that a step holds
+// Bytes of a starting point that may stay unwritten, as zeros.
+constexpr uint64_t kMostUnwritten = 16 << 20;
+constexpr uint64_t kMostHeld = 1'000'000;  // optimizer steps in one step
 
-/// The answer of `whom`, for whom one more actor asks: an answer that comes too late finds its
-/// mailbox gone.
+/// The answer of `whom`. A new actor asks for it, so that an answer that comes too late finds no
+/// mailbox.
 template <class Answer, class Actor, class Asked>
 std::shared_ptr<Promised<Answer>> ask_actor(caf::actor_system& system, const Actor& whom, Asked ask,
                                             Answer otherwise) {
@@ -55,14 +56,14 @@ GuestSession::~GuestSession() {
   server_.changed_.notify_all();
 }
 
-/// It has the mean at the end, or never will.
+/// The script has the final mean, or will never have it.
 void GuestSession::served() {
   const Lock lock(server_.mutex_);
   if (std::exchange(counts_, false)) --server_.unserved_;
   server_.changed_.notify_all();
 }
 
-/// Another script may have the place from here on; the session counts until its thread has ended.
+/// From here on another script may take the place. The session counts until its thread ends.
 void GuestSession::leave_seat() {
   visitor_.reset();
   if (place_ < 0 || std::exchange(has_left_seat_, true)) return;
@@ -99,7 +100,7 @@ bool GuestSession::handle(Question& question) {
   const GuestKind kind = question.record.kind;
   if (kind == GuestKind::leave) {
     const GuestRecord bye = record(GuestKind::bye);
-    leave_seat();  // before it is told so: it may join again at once
+    leave_seat();  // before the answer, after which it may join again at once
     return script_.answer(bye), false;
   }
   if (founds_ && kind == GuestKind::step) return found(question);
@@ -130,7 +131,7 @@ GuestRecord GuestSession::record(GuestKind kind) const {
   r.ranks = static_cast<uint32_t>(std::max(server_.epoch_.ranks, server_.options_.places));
   r.epoch = server_.epoch_.epoch;
   if (server_.stage_ == GuestServer::Stage::over) r.flags = kGuestEnd | kGuestOver;
-  if (server_.run_.counters != nullptr)  // of those here, and as many of each of the others
+  if (server_.run_.counters != nullptr)  // the mean of the ranks here, times all ranks
     r.run_steps = server_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
                   static_cast<uint64_t>(server_.options_.places);
   const WorkPool* const pool = server_.run_.pool.get();
@@ -140,7 +141,7 @@ GuestRecord GuestSession::record(GuestKind kind) const {
   return r;
 }
 
-/// REQUIRES: it has one.
+/// REQUIRES: it has a place.
 GuestServer::Place& GuestSession::place() { return server_.places_[static_cast<size_t>(place_)]; }
 
 GuestServer::Run GuestSession::run_here() const {
@@ -153,8 +154,9 @@ bool GuestSession::over() const {
   return server_.stage_ == GuestServer::Stage::over;
 }
 
-/// Once its script has finished it says for whom: those here that may still take steps, else those
-/// of other nodes.
+/// Once its script has finished, the record says what it waits for: the number of ranks here that
+/// may still take steps, and the first of them; if there are none, the number of ranks of other
+/// nodes.
 GuestRecord GuestSession::wait_record() const {
   GuestRecord wait = record(GuestKind::wait);
   if (!finishes_) return wait;
@@ -186,7 +188,7 @@ bool GuestSession::await(const There& there) {
   return true;
 }
 
-// --- coming
+// --- join
 
 bool GuestSession::join(const Question& question) {
   auto layout = read_guest_layout(question.text);
@@ -207,8 +209,8 @@ bool GuestSession::join(const Question& question) {
   return script_.answer(welcome, {}, memory_->fd());
 }
 
-/// For what the first script announces: its front, base and starting point, and the x of each rank.
-/// Nothing of it is touched before the script has filled its front.
+/// Checks the memory for what the first script announces: its front, base and starting point, and
+/// the x of each rank. No page of it is used before the script has filled its front.
 Status GuestSession::has_room(const GuestLayout& layout) const {
   const auto copies = static_cast<uint64_t>(3 + server_.options_.places);
   const Status fits = fits_in_memory(copies * layout.bytes());
@@ -224,7 +226,7 @@ void GuestSession::make_seat() {
       front, memory_, [answer = answer_](const GuestAnswer& a) { answer->keep(a); });
 }
 
-/// A place for the script, which may have to wait for the first one's starting point.
+/// Takes a place for the script, after the starting point of the first script.
 bool GuestSession::claim(const GuestLayout& layout, const GuestRecord& join) {
   std::string refusal;
   const bool here = await([&] {
@@ -244,7 +246,7 @@ bool GuestSession::claim(const GuestLayout& layout, const GuestRecord& join) {
   return here && refusal.empty();
 }
 
-/// The run is over, and its mean is what the script has come for.
+/// The run is over; the script gets its mean.
 bool GuestSession::show_mean() {
   std::shared_ptr<const Buffer> mean;
   {
@@ -258,7 +260,7 @@ bool GuestSession::show_mean() {
   return true;
 }
 
-/// The front becomes the rank's x.
+/// Fills the front with the rank's x.
 bool GuestSession::take_seat() {
   if (over()) return show_mean();
   seat_->turn = GuestSeat::Turn::rank;
@@ -267,7 +269,7 @@ bool GuestSession::take_seat() {
   const bool here = await([&] { return (answered = answer_->wait(kPoll)) || over(); });
   if (!here) return false;
   if (!answered) return show_mean();
-  begun();  // so that it hears of its work
+  begun();  // so that record() has the work of the run
   number_ = answered->steps;
   exchanges_ = answered->exchanges;
   server_.say(fmt::format("a script, process {}, computes the steps of rank {}", script_.process(),
@@ -275,13 +277,13 @@ bool GuestSession::take_seat() {
   return true;
 }
 
-/// The first script has filled its front: that is where the run begins.
+/// The first script has filled its front. The run begins there.
 bool GuestSession::found(const Question& question) {
   if (question.record.number != 0)
     return script_.refuse(fmt::format("step {} before the starting point, accepted: 0",
                                       question.record.number)),
            false;
-  // Copies would need memory that nobody has filled.
+  // Copies would use memory for pages that the script never filled.
   if (memory_->bytes() > kMostUnwritten && !memory_->is_filled())
     return script_.refuse(fmt::format(
                "a starting point of {} bytes, of which pages were never written, accepted: all of "
@@ -308,7 +310,7 @@ bool GuestSession::found(const Question& question) {
 
 // --- steps
 
-/// Of the step that is about to be taken.
+/// Keeps the aside tensors of the step that the rank is about to take.
 void GuestSession::remember_aside() {
   if (layout_.aside_elements() == 0) return;
   const Buffer aside = read_aside(layout_, memory_->data());
@@ -328,7 +330,7 @@ void GuestSession::remember_share(const GuestRecord& step) {
   share.samples = step.count;
 }
 
-/// The aside tensors of an earlier script of the rank. False: none has made a step.
+/// Writes the aside tensors of an earlier script of the rank. False: no script has taken a step.
 bool GuestSession::show_aside() {
   Buffer aside(layout_.aside_elements(), aside_type(layout_));
   if (aside.size() == 0) return false;
@@ -343,7 +345,7 @@ bool GuestSession::show_aside() {
   return true;
 }
 
-/// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
+/// Waits until the server has the run: a worker may serve a seat shortly before that. False: the
 /// script has gone, or the run is over.
 bool GuestSession::begun() {
   const bool here = await([&] {
@@ -360,13 +362,13 @@ std::optional<GuestAnswer> GuestSession::ask(const GuestRecord& step) {
     if (!begun()) return std::nullopt;
     const Lock lock(server_.mutex_);
     visitor_.emplace(*server_.run_.system);
-    visitor_->set_computing(false);  // no timer waits for a script
+    visitor_->set_computing(false);  // it does not delay timers while it waits for a script
   }
   seat_->steps = true;
   seat_->loss = step.value;
   seat_->optimizer_steps = std::max<uint64_t>(1, step.exchanges);
   seat_->turn = GuestSeat::Turn::rank;
-  // After the turn has passed: a worker that serves from now on sees what is asked by itself.
+  // After the turn has passed: a worker that serves the seat from now on reads the request in it.
   if (const GuestWorkerActor worker = server_.table_->worker_at(place_).worker)
     visitor_->deliver(caf::actor_cast<caf::strong_actor_ptr>(worker),
                       caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, Computed{}));
@@ -402,7 +404,7 @@ bool GuestSession::step(const Question& question) {
   return give_front(flags);
 }
 
-/// The answer to a step, which took from asked_at_ until now.
+/// Answers a step, which began at asked_at_.
 bool GuestSession::give_front(uint16_t flags) {
   GuestRecord front = record(GuestKind::front);
   front.flags |= flags;
@@ -430,8 +432,9 @@ bool GuestSession::keep(Question& question) {
                "keep without its memory, accepted: a memfd of the size that is told, sealed "
                "against shrinking, growing and writing"),
            false;
-  constexpr blkcnt_t kBlock = 512;               // of stat's count, whatever the file system's are
-  if (about.st_blocks * kBlock < about.st_size)  // a copy would need memory that nobody has filled
+  constexpr blkcnt_t kBlock = 512;  // the unit of st_blocks on every file system
+  // A copy would use memory for pages that the script never filled.
+  if (about.st_blocks * kBlock < about.st_size)
     return script_.refuse(fmt::format(
                "keep of {} bytes, of which {} are there, accepted: memory that is filled",
                about.st_size, about.st_blocks * kBlock)),
@@ -461,7 +464,7 @@ bool GuestSession::kept() {
   return script_.answer(answer, {}, blob.fd());
 }
 
-/// All ranks of the node are written down, with what their scripts have kept.
+/// Records all ranks of the node, with the objects that their scripts have stored.
 bool GuestSession::checkpoint() {
   if (!begun() && !over()) return false;
   const GuestServer::Run run = run_here();
@@ -479,8 +482,8 @@ bool GuestSession::checkpoint() {
   return script_.answer(answer, line);
 }
 
-/// How far the rank is in its data, and the run, and whether the script has moved its parameters
-/// since. The script may say how many gradients its data make.
+/// Answers how far the rank is in its data, how far the run is, and whether the script has changed
+/// its parameters since the last answer. The script may tell how many gradients its data has.
 bool GuestSession::share(const Question& question) {
   GuestRecord answer = record(GuestKind::share);
   if (question.record.number > GuestServer::kMostWork)
@@ -504,7 +507,8 @@ bool GuestSession::share(const Question& question) {
   return script_.answer(answer);
 }
 
-/// The latest of each name stands in the node's status; what an earlier script said is past then.
+/// The node's status has the last value of each name. The first report of a script removes those of
+/// earlier scripts.
 bool GuestSession::report(const Question& question) {
   const auto told = read_guest_report(question.text);
   if (!told) return script_.refuse(told.error().message);
@@ -527,7 +531,7 @@ bool GuestSession::report(const Question& question) {
 
 // --- means
 
-/// Without `aside` no rank has any of its own: the mean has that of the start.
+/// `aside` is empty if no rank has its own: the mean then gets the aside tensors of the start.
 bool GuestSession::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   auto memory = SharedMemory::make(layout_.bytes());
   if (memory == nullptr) return script_.refuse("there is no memory for a mean");
@@ -571,7 +575,7 @@ bool GuestSession::mean() {
   return send_mean(vectors[0].vec(), has_aside ? vectors[1].vec() : ConstVec(), result.mean->ranks);
 }
 
-/// The rank has done its share: the mean at the end.
+/// The rank has taken its gradients. Sends the final mean.
 bool GuestSession::finish() {
   finishes_ = true;
   if (!over()) server_.give_up(place_);

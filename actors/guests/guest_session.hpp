@@ -1,5 +1,4 @@
-// GuestSession: one script from its join to its leave, on a thread of its own. See
-// guest_server.hpp.
+// GuestSession: one script from its join to its leave, on its own thread. See guest_server.hpp.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,7 +20,7 @@ class GuestSession {
  private:
   using Question = GuestQuestion;
 
-  // False: the session is over.
+  // These return false when the session is over.
   bool join(const Question&);
   bool claim(const GuestLayout&, const GuestRecord& join);
   Status has_room(const GuestLayout&) const;
@@ -43,10 +42,11 @@ class GuestSession {
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
   void served();
 
-  /// Asks the worker. Nothing: the script has gone, or the run is over.
+  /// Asks the worker. No value: the script has gone, or the run is over.
   bool begun();
   std::optional<GuestAnswer> ask(const GuestRecord& step);
-  /// Waits until `there()`, while the script is told that it takes longer. False: it has gone.
+  /// Waits until `there()` returns true, and tells the script meanwhile that it takes longer.
+  /// False: the script has gone.
   template <class There>
   bool await(const There& there);
   GuestRecord wait_record() const;
@@ -61,9 +61,9 @@ class GuestSession {
   GuestServer& server_;
   GuestConnection& script_;
   int place_ = -1;
-  bool founds_ = false;         // and has not yet
-  bool has_left_seat_ = false;  // again: the place is another's by now
-  bool counts_ = false;         // among those that have no last mean yet
+  bool founds_ = false;         // its script has yet to bring the starting point
+  bool has_left_seat_ = false;  // another script may have the place now
+  bool counts_ = false;         // counted in server_.unserved_
   bool finishes_ = false;
   bool reports_ = false;
   GuestLayout layout_;
@@ -72,7 +72,7 @@ class GuestSession {
   std::shared_ptr<Promised<GuestAnswer>> answer_;
   std::optional<WallScheduler::Visitor> visitor_;
   GuestServer::Clock::time_point asked_at_{};
-  uint64_t number_ = 0, exchanges_ = 0;  // as last answered
+  uint64_t number_ = 0, exchanges_ = 0;  // in the last answer
 };
 
 }  // namespace grapevine

@@ -15,9 +15,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kStands = 10;         // times as long as usual between two steps
-constexpr double kLookAgain_s = 0.02;  // for work of the pool
-constexpr double kRests_s = 0.5;       // behind its end: where all end together no round is open
+constexpr double kStands = 10;         // times the usual time between two steps
+constexpr double kLookAgain_s = 0.02;  // for gradients in the pool
+// After its end; if all ranks end together, no round is open then.
+constexpr double kRests_s = 0.5;
 
 bool waits_for_all(const Method& method) {
   return method.pattern != Pattern::pairwise && method.waits;
@@ -91,13 +92,13 @@ void GuestWorker::seated(Seated& now) {
   const double at = deps_.clock.now();
   if (seat_ == nullptr && !over()) deps_.ledger->stand(Lost::script, at, at);
   if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script) {
-    busy_since_s_ = at;  // with what another worker has told it
+    busy_since_s_ = at;  // with the answer of an earlier worker
     deps_.ledger->compute(at);
   }
   ask();
 }
 
-/// The script has asked, or has gone.
+/// The script has asked or has gone.
 void GuestWorker::computed() {
   if (busy_since_s_ == kNever) return;
   busy_s_ += deps_.clock.now() - std::exchange(busy_since_s_, kNever);
@@ -120,7 +121,7 @@ void GuestWorker::ask() {
                                      std::memory_order_relaxed);
     }
     deps_.counters->gradients.fetch_add(held, std::memory_order_relaxed);
-    // Sums of what fp32 holds do not overflow.
+    // The sum of losses within the range of fp32 cannot overflow.
     const bool tells = std::abs(seat_->loss) <= double{std::numeric_limits<float>::max()};
     if (tells) deps_.counters->add_loss(seat_->loss);
     deps_.counters->silent.fetch_add(held - (tells ? 1 : 0), std::memory_order_relaxed);
@@ -143,7 +144,7 @@ void GuestWorker::on_parameters(Parameters& p) {
   rest();
 }
 
-// Its script computes the next step unless all are taken, for all that is known.
+// Answers the script, unless all gradients are taken, as far as known.
 void GuestWorker::go_on() {
   const double now = deps_.clock.now();
   waits_for_work_ = deps_.pool && !over() && deps_.pool->is_enough(now);
@@ -212,7 +213,7 @@ void GuestWorker::obey(Order order) {
 GuestWorker::behavior_type GuestWorker::make_behavior() {
   return {
       [this](Parameters& p) { on_parameters(p); },
-      [this](const Computed&) { ask(); },  // the seat says of what
+      [this](const Computed&) { ask(); },  // the seat has the request
       [this](Start) {
         started_ = true;
         born_s_ = deps_.clock.now();

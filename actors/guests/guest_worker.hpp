@@ -1,13 +1,13 @@
-// GuestWorker: the worker of a rank whose steps a guest, a script, computes.
+// GuestWorker: the worker of a rank whose steps a script computes.
 //
 //   script --Computed--> worker --TakeStep--> state --Parameters--> worker --answer--> script
 //
 // Without a script the rank keeps exchanging and takes no steps. A script may come and go at any
-// time, and so may the worker: a request that was under way when a worker ended is asked again by
-// the next worker, and no step is taken twice. The rank counts as computing between an answer and
-// the next request, and as idle otherwise. If that takes much longer than usual (during a test,
-// say), no rate is measured. The other ranks of the node take the remaining steps of a rank without
-// a script. If they wait for it, because the method has rounds, it takes part in their rounds
+// time, and so may the worker: if a worker ends during a request, the next worker repeats the
+// request, and no step is taken twice. The rank counts as computing between an answer and the next
+// request, and as idle otherwise. If that takes much longer than usual (during a test, say), no
+// rate is measured. The other ranks of the node take the remaining steps of a rank without a
+// script. If the method has rounds and the others wait for the rank, it takes part in their rounds
 // without a gradient.
 #pragma once
 #include <atomic>
@@ -20,11 +20,11 @@
 
 namespace grapevine {
 
-/// A script has taken the seat, or, null, has left it.
+/// A script has taken the seat, or (null) has left it.
 struct Seated {
   std::shared_ptr<GuestSeat> seat;
 };
-struct GuestFinished {};  // nobody takes steps of the rank any more: it has done its share
+struct GuestFinished {};  // the rank takes no more steps
 
 using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>>;
 
@@ -38,15 +38,15 @@ class GuestTable {
 
   explicit GuestTable(int places) : places_(static_cast<size_t>(places)) {}
 
-  void set_seat(int place, std::shared_ptr<GuestSeat>);  // null: it is free
-  void finish(int place);                                // for good, whoever serves it
-  void serve(int place, RankWorker);      // from now on, a script that is there included
+  void set_seat(int place, std::shared_ptr<GuestSeat>);  // null: the seat is free
+  void finish(int place);                                // permanently, also for a later worker
+  void serve(int place, RankWorker);      // from now on, also a script that is already there
   void close();                           // no worker serves from now on
-  RankWorker worker_at(int place) const;  // no worker: none yet
+  RankWorker worker_at(int place) const;  // no worker: there is none yet
 
-  /// Steps that a rank here was to take, and will not: they are the others'.
+  /// Steps that a rank here will not take; the other ranks take them.
   void leave_steps(uint64_t count) { left_ += count; }
-  bool take_step_left();  // one of them; false: there is none
+  bool take_step_left();  // takes one of them; false: there is none
 
  private:
   struct Place {
@@ -61,7 +61,7 @@ class GuestTable {
   std::atomic<uint64_t> left_{0};
 };
 
-/// Makes the workers of a node whose ranks are guests'.
+/// Makes the workers of a node whose steps scripts compute.
 MakeWorker guest_workers(std::shared_ptr<GuestTable>);
 
 class GuestWorker final : public GuestWorkerActor::base {
@@ -88,17 +88,18 @@ class GuestWorker final : public GuestWorkerActor::base {
   WorkerDependencies deps_;
   std::shared_ptr<GuestTable> table_;
   std::shared_ptr<GuestSeat> seat_;
-  uint64_t share_;                          // steps that are the rank's; 0: no end
-  uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
+  uint64_t share_;                          // steps of the rank; 0: no limit
+  uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last reported
   bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
-  const bool rests_;                          // takes part in rounds, once it has finished
-  bool waits_for_work_ = false;               // all of the pool's is taken, for all that is known
+  const bool rests_;  // it takes part in rounds after its end
+  // As far as known, all gradients of the pool are taken.
+  bool waits_for_work_ = false;
   bool step_open_ = false, resting_ = false;  // a step, a round without one: not answered yet
   Parameters held_;                           // arrived while paused
-  double finished_s_ = kNever;                // when its share was done: it is not idle after that
+  double finished_s_ = kNever;                // after its last gradient it is not idle
   double paused_at_s_ = 0;
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;
-  uint64_t spells_ = 0;  // that busy_s_ consists of
+  uint64_t spells_ = 0;  // the number of intervals in busy_s_
 };
 
 }  // namespace grapevine

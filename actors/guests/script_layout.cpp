@@ -19,7 +19,7 @@ std::string shown(const GuestLayout::Outer& outer) {
   return outer.lr > 0 ? fmt::format("outer=({}, {})", outer.lr, outer.momentum) : "no outer=";
 }
 
-/// The first difference of two lists, as text; empty: none.
+/// The first difference between two lists, as text; empty: none.
 std::string difference(const std::vector<GuestLayout::Tensor>& ours,
                        const std::vector<GuestLayout::Tensor>& theirs) {
   const size_t both = std::min(ours.size(), theirs.size());

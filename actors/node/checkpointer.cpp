@@ -72,7 +72,7 @@ void Checkpointer::record_next() {
   request(state, caf::infinite, RecordRank{rank})
       .then(
           [this](const RankRecordPtr& record) {
-            if (record == nullptr) return record_next();  // it has gone meanwhile
+            if (record == nullptr) return record_next();  // the rank has left
             any_ = true;
             write({gradients_, record});
           },
@@ -93,7 +93,7 @@ void Checkpointer::on_written(const PartWritten& part) {
   end(part.told);
 }
 
-// One that never ends is as bad as one that cannot be written.
+// An alarm for a checkpoint that never ends, as for one that cannot be written.
 void Checkpointer::watch_age() {
   constexpr double kPeriods = 3, kLeast_s = 60;
   const double every_s = deps_.orders.every_s, age_s = deps_.clock.now() - whole_at_s_;

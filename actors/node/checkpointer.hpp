@@ -1,12 +1,12 @@
 // Checkpointer: the actor that records the ranks of a process during the run.
 //
-//   due (time, steps, or a request)  ->  which ranks are here?  ->  for each rank: RecordRank to
-//                                    its
-//   state, one instant of one rank  ->  `write` it  ->  its `done`: the next rank ...  ->  the end
 //
-// One copy of one rank's state exists at a time, and only this actor waits: `write` hands a record
-// to the owner of the disk and returns. Ranks are recorded at different instants. The records of an
-// edge tell which exchanges only one end had applied by then.
+//   a checkpoint is due (time, steps or a request) -> which ranks are here? -> RecordRank to the
+//   state of one rank -> `write` its record -> `done` is called: the next rank ... -> the end
+//
+// This actor has one copy of one rank's state at a time. `write` hands a record to the owner of the
+// disk and returns, so only this actor waits. Ranks are recorded at different instants. The records
+// of an edge show which exchanges only one end had applied by then.
 //
 // If a checkpoint cannot be written, it is abandoned. The run continues, with an alarm until a
 // checkpoint is complete.
@@ -23,7 +23,7 @@
 
 namespace grapevine {
 
-struct SaveNow {};  // answered by what became of it, in a line, once it is written or cannot be
+struct SaveNow {};  // answered with a line once the checkpoint is written or has failed
 struct PartWritten {
   bool is_written = false;
   std::string told;
@@ -34,7 +34,7 @@ struct CheckpointerDependencies {
   std::vector<StateActor> states;  // rank r is served by states[r mod size]
   std::shared_ptr<Counters> counters;
   int ranks = 1;        // here
-  double look_s = 0.1;  // how often it looks whether one is due
+  double look_s = 0.1;  // the time between two checks whether one is due
   CheckpointOrders orders;
   Sink sink;
 };
@@ -62,15 +62,16 @@ class Checkpointer final : public CheckpointerActor::base {
   CheckpointerDependencies deps_;
   double next_s_ = 0, whole_at_s_ = 0;
   uint64_t next_steps_ = 0;
-  int asked_ = 0;         // of orders.asked, that have been served
-  bool writing_ = false;  // a checkpoint is under way
-  bool any_ = false;      // of its ranks was there
-  bool ending_ = false;   // all its ranks are written
-  bool alarmed_ = false;  // none has been whole since one failed
+  int asked_ = 0;         // the requests of orders.asked that have been served
+  bool writing_ = false;  // a checkpoint is being written
+  bool any_ = false;      // a rank was here
+  bool ending_ = false;   // all ranks are written
+  bool alarmed_ = false;  // one failed, and none was complete since
   uint64_t gradients_ = 0;
-  size_t awaited_ = 0;      // states that have not said who is there
-  std::vector<int> ranks_;  // that are still to be recorded, falling
-  std::vector<caf::typed_response_promise<std::string>> askers_, later_;  // later: of the next one
+  size_t awaited_ = 0;      // states that have not answered which ranks are here
+  std::vector<int> ranks_;  // still to be recorded, in falling order
+  // later_ wait for the next checkpoint.
+  std::vector<caf::typed_response_promise<std::string>> askers_, later_;
 };
 
 }  // namespace grapevine

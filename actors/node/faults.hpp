@@ -1,7 +1,6 @@
-// Faults: the actor that lets a plan happen to ranks: pause, kill, restart, and changes of the
-// graph.
+// Faults: the actor that applies a plan to ranks: pause, kill, restart, and changes of the graph.
 //
-// Slow ranks ask the plan themselves, and faults of links act in the transport.
+// Slow ranks read the plan themselves. The transport applies faults of links.
 #pragma once
 #include <functional>
 #include <vector>

@@ -22,7 +22,7 @@ caf::result<std::string> LocalMembership::reconfigure(const std::string& topolog
          std::to_string(ranks) + " ranks, " + std::to_string(graph->edges().size()) + " edges";
 }
 
-// The first neighbour in the graph that has the rank.
+// The first neighbour in a graph with this rank.
 int LocalMembership::source_for(int rank) const {
   std::vector<int> with = roster_.ranks();
   const auto at = with.insert(std::lower_bound(with.begin(), with.end(), rank), rank);
@@ -36,11 +36,11 @@ int LocalMembership::source_for(int rank) const {
 LocalMembership::behavior_type LocalMembership::make_behavior() {
   return {
       [this](const Reconfigure& change) { return reconfigure(change.topology); },
-      [](const EdgeRatesPtr&) {},  // nobody else is there to hear of them
-      [](const EpochInfo&) {},     // no console asks
+      [](const EdgeRatesPtr&) {},  // there are no other nodes
+      [](const EpochInfo&) {},     // there is no console
       [this](ShareDone) { send(parts_.node, Finish{}); },
       [](const OwnWork&) {},
-      [](Suspected) {},  // what dies in this process says so itself
+      [](Suspected) {},  // a rank of this process reports its own death
       [this](RankLost gone) {
         if (!roster_.has(gone.rank)) return;
         roster_.gone(gone.rank);

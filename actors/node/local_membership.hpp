@@ -1,6 +1,6 @@
-// LocalMembership: the actor that owns the membership of a run of one process, where the only
-// members are its own ranks. It sends the topology manager each new roster, and ends the run when
-// the ranks have done their share.
+// LocalMembership: the actor that owns the membership of a run of one process, whose only members
+// are its own ranks. It sends each new roster to the topology manager, and ends the run when the
+// ranks have taken their gradients.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace grapevine {
 
-/// Everything else has been spawned: the first epoch may begin, and with it the ranks.
+/// Sent once all other actors are spawned: the first epoch and its ranks may begin.
 struct LocalStart {
   NodeActor node;
   TopologyManagerActor manager;

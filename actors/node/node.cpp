@@ -14,13 +14,16 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
+// After so many polls without progress, open exchanges count as half-done.
+constexpr int kPolls = 1000;
 constexpr double kPollWall_s = 0.01;
-constexpr double kPulse_s = 0.25, kStoodStill_s = 1;  // between two looks; later than that
-constexpr double kBetweenReports_s = 1;               // at least
-constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2, kTellWork = 3, kPulse = 4;  // ticks
+// Between two looks at the clock. If a look is later by kStoodStill_s, the process stood still.
+constexpr double kPulse_s = 0.25, kStoodStill_s = 1;
+constexpr double kBetweenReports_s = 1;  // at least
+// Ticks:
+constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2, kTellWork = 3, kPulse = 4;
 
-constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
+constexpr int kWorkerFailures = 5;  // of the worker of one rank; then the rank is killed
 
 }  // namespace
 
@@ -43,7 +46,7 @@ CommunicatorActor Node::spawn_communicator(int rank) {
   return actor;
 }
 
-// Between two steps that a rank hands to its rule.
+// The time between two steps that a rank hands to its rule.
 double Node::step_s(double gradient_s) const {
   return gradient_s * static_cast<double>(deps_.settings->inner_steps);
 }
@@ -78,7 +81,7 @@ void Node::begin(const Begin& given) {
   const Rank& first = ranks_.front();
   const bool begun = static_cast<bool>(first.communicator);
   if (begun && !first.retired && given.first_rank == first_rank_)
-    return;  // they have these numbers
+    return;  // they have these numbers already
   begun ? move(given.first_rank) : found(given);
 }
 
@@ -98,7 +101,7 @@ void Node::found(const Begin& given) {
     send(state_of(rank),
          Attach{rank, std::move(state), actors.communicator, actors.worker, std::move(record)});
   }
-  deps_.records.clear();  // only their first life goes on from them
+  deps_.records.clear();  // a later life of a rank does not start from a record
   tell_manager();
   for (size_t place = 0; place < ranks_.size(); ++place)
     start(first_rank_ + static_cast<int>(place));
@@ -117,13 +120,13 @@ void Node::found(const Begin& given) {
   measure();
 }
 
-// A plan's fault at time 0 may arrive before the ranks are there.
+// A fault that a plan has at time 0 may arrive before the ranks exist.
 void Node::once_founded(std::function<void()> fault) {
   if (ranks_.front().communicator) return fault();
   early_faults_.push_back(std::move(fault));
 }
 
-// --- what stands still
+// --- ranks that make no progress
 
 void Node::measure() {
   if (finishing_) return;
@@ -136,7 +139,7 @@ void Node::measure() {
   });
 }
 
-// A process that somebody has stopped, or a machine that slept, finds that its timer is late.
+// If the process was stopped or the machine slept, the timer of this look is late.
 void Node::look_at_clock() {
   if (finishing_) return;
   const double now = deps_.clock.now();
@@ -204,7 +207,7 @@ void Node::check_finished() {
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const Rank& r) { return !r.alive || r.finished; });
-  // If the work belongs to the run, no rank waits for one that is stopped.
+  // If the ranks share a pool, a finished run does not wait for a stopped rank.
   const bool is_done = deps_.pool && deps_.pool->is_complete();
   if (all || is_done) send(deps_.membership, ShareDone{});
 }
@@ -243,7 +246,8 @@ void Node::report(std::function<void(NodeReport&)> then) {
     if (actors.worker) workers.push_back(actors.worker);
   }
   ask_all(communicators, all->communicators, [this, workers, all, then = std::move(then)] {
-    for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
+    // Read after the ranks' reports, so not smaller than these.
+    for (size_t k = 0; k < all->declines.size(); ++k)
       all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
     all->edge_round_trips = deps_.counters->edge_round_trips.counts();
     for (const EdgeDurations& edge : all->edge_round_trips)
@@ -275,7 +279,8 @@ void Node::finish() {
   });
 }
 
-// The rules take the unfinished inner steps, and in rounds send them, before new work is refused.
+// Before new work is refused, the rules take the unfinished inner steps; in rounds they also send
+// them.
 void Node::hand_in() {
   const auto drain = [this] {
     for (const Rank& actors : ranks_)
@@ -304,7 +309,7 @@ void Node::await_quiet() {
     uint64_t applied = 0;
     for (const CommunicatorReport& r : reports)
       applied += r.counts.applied;
-    if (std::exchange(applied_, applied) != applied) polls_ = 0;  // it gets on
+    if (std::exchange(applied_, applied) != applied) polls_ = 0;  // there is progress
     if (outcome_.quiet || ++polls_ >= kPolls) return collect();
     const Settings& s = *deps_.settings;
     const double wait = s.clock == Clock::wall ? kPollWall_s
@@ -352,7 +357,8 @@ Node::behavior_type Node::make_behavior() {
         actors.finished = true;
         const bool rounds = method_named(deps_.settings->method).pattern != Pattern::pairwise;
         if (rounds && !finished.rests)
-          send(actors.communicator, Order::drain);  // it has no more to say, and says so when asked
+          // It has nothing more to send, and answers so if asked.
+          send(actors.communicator, Order::drain);
         check_finished();
       },
       [this](Diverged d) {
@@ -417,9 +423,9 @@ void Node::on_exit() {
   deps_.make_worker = {};
 }
 
-// --- ranks that fail, come back, or go on under other numbers
+// --- ranks that fail, return, or continue under other numbers
 
-void Node::silence(int rank) {  // all but its conversation
+void Node::silence(int rank) {  // ends all but its conversation
   Rank& actors = actors_of(rank);
   deps_.mailboxes->clear(rank);
   if (!actors.worker) return;
@@ -481,15 +487,15 @@ void Node::revive(int rank, const RankStatePtr& copied) {
   actors.alive = true;
   actors.finished = false;
   tell_manager();
-  // It computes once its epoch is on the way.
+  // The rank computes once its epoch is on the way.
   request(deps_.membership, caf::infinite, RankReady{rank}).then([this, rank] {
     if (actors_of(rank).alive) start(rank);
   });
   say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
 }
 
-// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
-// stopped.
+// A user's own worker may fail. The rank then continues to gossip, and a new worker continues its
+// steps.
 void Node::worker_lost(int rank, const caf::error& reason) {
   Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
@@ -506,8 +512,8 @@ void Node::worker_lost(int rank, const caf::error& reason) {
   start(rank);
 }
 
-// The ranks here go on under other numbers, each with the state that it has: other nodes have
-// these.
+// Other nodes have the numbers of the ranks here. Each rank continues under a new number, with its
+// state.
 void Node::move(int first_rank) {
   if (finishing_) return;
   const int before = first_rank_;
@@ -521,7 +527,7 @@ void Node::move(int first_rank) {
     auto gathered = [this, before, next, awaited, place](const RankStatePtr& state) {
       next->states[place] = state;
       if (--*awaited > 0 || finishing_) return;
-      if (first_rank_ != before) return move(next->first_rank);  // it has moved meanwhile
+      if (first_rank_ != before) return move(next->first_rank);  // it has moved again
       for (size_t k = 0; k < ranks_.size(); ++k)
         send(state_of(before + static_cast<int>(k)), Detach{before + static_cast<int>(k)});
       found(*next);
@@ -530,7 +536,8 @@ void Node::move(int first_rank) {
     const auto copy_state = [this, rank, gathered] {
       request(state_of(rank), caf::infinite, CopyState{rank, true}).then(gathered);
     };
-    if (std::exchange(actors_of(rank).retired, true)) {  // it moves again before it has moved
+    // It moves again before the first move is complete.
+    if (std::exchange(actors_of(rank).retired, true)) {
       copy_state();
       continue;
     }

@@ -1,9 +1,9 @@
 // Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the
 // run.
 //
-// When every worker here has done its share, the owner of the membership is told (finished ranks
-// keep exchanging). The run ends at Finish: nothing new starts, open exchanges finish, all ranks
-// mix to one time, and the outcome goes to the program that started the run.
+// When every worker here has taken its gradients, Node tells the owner of the membership. Finished
+// ranks keep exchanging. The run ends at Finish: nothing new starts, open exchanges finish, all
+// ranks mix to one time, and the program that started the run gets the outcome.
 #pragma once
 #include <functional>
 #include <memory>
@@ -29,20 +29,20 @@ struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   RuleSettings rule;  // of the ranks
-  int vectors = 1;    // that a rule of theirs names
+  int vectors = 1;    // in the state of such a rule
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
-  std::shared_ptr<Ledgers> ledgers;  // by place; empty where no rank has a worker
+  std::shared_ptr<Ledgers> ledgers;  // by place; empty: no rank has a worker
   std::vector<StateActor> states;    // rank r is served by states[r mod size]
   TopologyManagerActor manager;
   MembershipActor membership;
   MakeWorker make_worker;
-  std::shared_ptr<WorkPool> pool;  // null: each rank has its own share
+  std::shared_ptr<WorkPool> pool;  // null: each rank takes an equal number of gradients
   double gradient_s = 1;
-  std::vector<RankRecordPtr> records;  // by place: ranks that go on from an earlier life, or null
+  std::vector<RankRecordPtr> records;  // by place, from an earlier life; null: none
   Sink sink;
   OnReport on_report;                 // may be empty
   std::function<void(Outcome)> done;  // called once
@@ -61,7 +61,7 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;     // it is about to go on under another number
+    bool retired = false;     // it will soon continue under another number
     int failures = 0;         // of its worker
     uint64_t resumed_at = 0;  // gradients of an earlier life
   };
@@ -72,7 +72,7 @@ class Node final : public NodeActor::base {
   double step_s(double gradient_s) const;
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
-  void begin(const Begin&);  // the second time: under other numbers
+  void begin(const Begin&);  // called again: under other numbers
   void found(const Begin&);
   void once_founded(std::function<void()> fault);
   void move(int first_rank);
@@ -107,14 +107,14 @@ class Node final : public NodeActor::base {
   std::shared_ptr<const CommunicatorDependencies> communicating_;
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
-  std::vector<Rank> ranks_;  // from the first
+  std::vector<Rank> ranks_;  // by place
   std::vector<std::function<void()>> early_faults_;
   bool finishing_ = false, tells_work_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
-  Counts carried_;                   // of ranks here that have had other numbers
+  Counts carried_;                   // counts under earlier numbers
   int polls_ = 0;
-  uint64_t applied_ = 0;   // exchanges, when it asked last
-  double pulse_at_s_ = 0;  // when it is to look at the clock next; 0: it has not begun
+  uint64_t applied_ = 0;   // exchanges, at the last poll
+  double pulse_at_s_ = 0;  // the time of the next look at the clock; 0: there was none yet
   Outcome outcome_;
 };
 

@@ -139,11 +139,11 @@ namespace {
 
 std::string is_large(const Sizes& s) {
   constexpr double kLoss = 1e4, kSize = 1e6;
-  // A loss of 1 is none that anything diverges to, and a parameter of 1 is not large.
+  // A smaller start counts as 1, because a value of 1 is no divergence.
   const double loss = std::max(1.0, std::abs(s.first_loss)), size = std::max(1.0, s.first_size);
   if (s.loss > kLoss * loss)
     return fmt::format("the loss is {:.3g}, and it was {:.3g} at the start", s.loss, s.first_loss);
-  const bool is_better = s.loss <= s.first_loss;  // never where nobody tells one
+  const bool is_better = s.loss <= s.first_loss;  // false if the loss is unknown
   if (!is_better && s.size > kSize * size)
     return fmt::format("the parameters have grown to {:.3g}, from {:.3g}", s.size, s.first_size);
   return "";
@@ -224,7 +224,7 @@ double Observer::least_pull() const {
   int held = 0;
   double least = std::numeric_limits<double>::infinity();
   for (const FarEdge& e : far_) {
-    const bool is_whole = e.peer == Guard::kAll || e.peer == e.rank;  // not of one edge
+    const bool is_whole = e.peer == Guard::kAll || e.peer == e.rank;  // not the pull of one edge
     if (!is_whole || !e.is_finite || e.is_apart) continue;
     ++held;
     least = std::min(least, e.steps);
@@ -232,7 +232,8 @@ double Observer::least_pull() const {
   return held > 0 && held == ranks_of_run_ ? least : 0;
 }
 
-// An edge is told by the first sample that finds it far, and again once it is near.
+// The first sample that finds an edge far raises its alarm. The first that finds it near ends the
+// alarm.
 void Observer::watch_far_edges(double now) {
   std::map<std::pair<int, int>, Alarm> far;
   for (const FarEdge& e : far_) {

@@ -28,23 +28,23 @@ struct ObserverDependencies {
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
   Sink sink;
-  Alarm divergence;       // what is said when the ranks drift apart
-  int ranks = 0;          // whom on_ranks is told of: those of the first state
-  OnRanks on_ranks = {};  // empty: nobody is read
+  Alarm divergence;       // raised when the ranks diverge
+  int ranks = 0;          // those of the first state, which on_ranks gets
+  OnRanks on_ranks = {};  // empty: their parameters are not read
 };
 
 /// The sizes that grow without end if a run diverges.
 struct Sizes {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-  double distance = 0;  // of consensus
+  double distance = 0;  // the consensus distance
   double moved = 0;     // |mean - the first mean|^2
-  // Of the mean: the root mean square of its numbers, and as it was at first.
+  // Of the mean: the root mean square of its numbers, now and at first.
   double size = 0, first_size = 0;
-  double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
-  // The pull on a rank (its own gradient in a sum, or what the other ranks pull it by) in its usual
-  // steps, if the guard limits it: the least over all ranks of the run. 0: some rank is not
-  // limited, or belongs to another process.
+  double loss = kNone, first_loss = kNone;  // of gradients; NaN: unknown
+  // The pull on a rank (its own gradient in a sum, or the pull of the other ranks), counted in its
+  // usual steps, if the guard limits it: the least over all ranks of the run. 0: the guard does not
+  // limit some rank, or some rank belongs to another process.
   double pull = 0;
 };
 
@@ -56,9 +56,9 @@ struct Sizes {
 /// limits this, whether the values still grow or only oscillate.
 class DivergenceWatch {
  public:
-  /// What grows; empty: nothing does.
+  /// What grows; empty: nothing.
   std::string sees(const Sizes&);
-  /// For one sample alone, compared with the first sample's distance.
+  /// The same for a single sample, compared with the first sample's distance.
   static std::string far(const Sizes&, double first_distance);
 
  private:
@@ -99,13 +99,13 @@ class Observer final : public ObserverActor::base {
   size_t awaited_ = 0;
   double sample_cpu_s_ = 0;  // processor time of the last sample, or of that in progress
   std::vector<std::shared_ptr<const Buffer>> read_;  // by rank, while they are read
-  uint64_t told_before_ = 0;                         // losses
+  uint64_t told_before_ = 0;                         // losses, at the sample before
   DivergenceWatch watch_;
   std::vector<double> first_mean_;
   bool diverged_ = false;
-  double loss_ = Sizes::kNone;   // the last that was told
+  double loss_ = Sizes::kNone;   // the last known
   std::vector<FarEdge> far_;     // of the sample in progress
-  std::vector<Alarm> told_far_;  // that stand
+  std::vector<Alarm> told_far_;  // the active ones
   double loss_before_ = 0;
 };
 

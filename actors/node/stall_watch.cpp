@@ -26,7 +26,7 @@ std::vector<Alarm> StallWatch::measure(double now, const std::vector<Communicato
   for (auto& [ends, edge] : edges_) {
     edge.neighbours = 0;
     edge.exchanges = 0;
-    edge.limit_s = 0;  // as measured now: a slow start is no pace
+    edge.limit_s = 0;  // by the present interval: a slow start does not count
     if (!stood_still) continue;
     if (!edge.told) edge.since = now;
     edge.pace.neighbours = 0;
@@ -48,7 +48,7 @@ std::vector<Alarm> StallWatch::measure(double now, const std::vector<Communicato
   return alarms;
 }
 
-// Up to the last exchange: silence makes no exchange rarer.
+// Until the last exchange: a silence does not make exchanges rarer.
 double StallWatch::measured_exchange_s(const std::vector<CommunicatorReport>& ranks) const {
   double count = 0, last_at = begun_at_;
   for (const CommunicatorReport& c : ranks) {
@@ -110,8 +110,8 @@ void StallWatch::judge(double now, const Ends& ends, Edge& edge, std::vector<Ala
   alarms.push_back(std::move(alarm));
 }
 
-// From one exchange to another: of silence itself the other alarm tells. Other neighbours have
-// other shares of a rank's exchanges, and another life counts anew.
+// Measures from one exchange to another, because the silence has its own alarm. A new number of
+// neighbours changes the shares of a rank's exchanges, and a new life counts from zero.
 void StallWatch::measure(Edge& edge) const {
   Pace& pace = edge.pace;
   const bool another = edge.neighbours != pace.neighbours || edge.exchanges < pace.from;
@@ -173,7 +173,7 @@ void StallWatch::judge_pace(double now, const Ends& ends, Edge& edge,
 void StallWatch::judge(double now, const WorkerReport& w, std::vector<Alarm>& alarms) {
   const auto [at, added] = lives_.try_emplace(w.rank);
   Life& life = at->second;
-  if (added || w.alive_s < life.alive_s || w.stands) {  // another one has its number now
+  if (added || w.alive_s < life.alive_s || w.stands) {  // another rank has its number now
     life.idle_s = w.idle_s;
     life.alive_s = w.alive_s;
     return;

@@ -12,16 +12,18 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kEdgePrior = 10;  // exchanges that the wanted rate weighs as
+constexpr double kEdgePrior = 10;  // the weight of the wanted rate, in exchanges
 constexpr double kStepPrior = 2;
-constexpr double kMoved = 0.1;       // of a rate, before constants are solved for again
-constexpr double kToldMoved = 0.04;  // of one that all nodes go by: any change that is told
-constexpr double kFarOff = 100;      // times the wanted rate, either way: no rate is taken for more
-constexpr double kEdgeWindow = 200;  // times of a step after which half of a window is forgotten
-constexpr double kStepWindow = 30;
-// On the wall clock; virtual time is cheap, and so may be a hundred thousand ranks in it.
+// The relative change of a rate after which the constants are computed again.
+constexpr double kMoved = 0.1;
+constexpr double kToldMoved = 0.04;  // the same, for rates that all nodes share
+// No rate counts as more than this many times above or below the wanted one.
+constexpr double kFarOff = 100;
+constexpr double kEdgeWindow = 200;  // in expected exchanges of a rank; a longer window is halved
+constexpr double kStepWindow = 30;   // in steps
+// On the wall clock. In virtual time a renewal costs no time, and there may be 100,000 ranks.
 constexpr double kLeastRenewal_s = 0.1, kMostRenewal_s = 2;
-constexpr size_t kAskedAtOnce = 256;  // ranks and workers, for what they have counted
+constexpr size_t kAskedAtOnce = 256;  // ranks and workers that are asked for their counts
 
 bool moved(const std::vector<double>& now, const std::vector<double>& before, double by) {
   if (now.size() != before.size()) return true;
@@ -63,7 +65,7 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
   epoch_ = epoch;
   epoch_at_s_ = deps_.clock.now();
   told_ = false;
-  if (!anybody_here) {  // what is being solved is nobody's any more
+  if (!anybody_here) {  // nobody here needs the spectrum that is being computed
     ++serial_;
     graph_ = {};
     wanted_.clear();
@@ -76,13 +78,13 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
   weigh();
   for (auto& [edge, measured] : edges_)
     measured.count = measured.time_s = 0;
-  heard_.clear();  // edges that have left have no rate
+  heard_.clear();  // new edges have no rate yet
   solve(wanted_);
-  // Sent after the work has been handed over: what is solved at once is told with its constants.
+  // Sent after solve(), so that a spectrum that is ready at once is announced with its constants.
   send(caf::actor_cast<TopologyManagerActor>(this), TellRoster{epoch_});
 }
 
-// A rank that is gone, or born anew, takes what was open with it along.
+// If a rank is gone or has a new incarnation, what was open with the old one ends.
 void TopologyManager::on_roster(const Roster& roster) {
   Members next;
   for (const Roster::Rank& r : roster.ranks) {
@@ -106,7 +108,7 @@ void TopologyManager::on_roster(const Roster& roster) {
   begin_epoch(roster.epoch);
 }
 
-// A rank of the graph whose actors are new has no view of it yet.
+// A rank of the graph with new actors has no view of it yet.
 void TopologyManager::on_ranks_here(const std::vector<RankActors>& here) {
   Members before = members_;
   for (auto& [rank, member] : members_)
@@ -178,7 +180,8 @@ void TopologyManager::on_solved(const Solved& solved) {
     if (graph_.ranks() > 0) solve_next();
     return;
   }
-  solved_rates_ = solved.rates;  // even in vain: it is not tried again for the same ones
+  // Also if none was found, so that it is not tried again for the same rates.
+  solved_rates_ = solved.rates;
   if (solved.found) {
     solved_ = solved;
     solved_at_s_ = deps_.clock.now();
@@ -221,7 +224,7 @@ ViewPtr TopologyManager::view_of(int place) {
   view->alpha_tilde = solved_.constants.alpha_tilde;
   view->ranks = graph_.ranks();
   view->relay_delay = relay_delay_;
-  if (!method.goes_by_graph()) {  // with everybody
+  if (!method.goes_by_graph()) {  // it exchanges with all
     for (const int rank : ranks_)
       view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     return view;
@@ -261,7 +264,7 @@ void TopologyManager::on_exit() {
 // --- the rates that are measured, and when
 
 void TopologyManager::Measured::add(uint64_t total, double elapsed_s, double window_s) {
-  count += static_cast<double>(total >= seen ? total - seen : total);  // less: it began anew
+  count += static_cast<double>(total >= seen ? total - seen : total);  // less: it began again
   time_s += elapsed_s;
   seen = total;
   if (time_s > window_s) count /= 2, time_s /= 2;
@@ -314,7 +317,7 @@ void TopologyManager::tell_rates() {
   send(deps_.membership, EdgeRatesPtr(std::move(rates)));
 }
 
-// Of this epoch's graph, if it is in it.
+// The index of the edge, if it is in the graph of this epoch.
 std::optional<size_t> TopologyManager::edge_of(const EdgeRate& rate) const {
   const auto place_of = [this](uint32_t rank) {
     const auto at = std::lower_bound(ranks_.begin(), ranks_.end(), static_cast<int>(rank));
@@ -354,7 +357,7 @@ void TopologyManager::renew() {
   if (awaited_reports_ == 0) wait_to_renew();
 }
 
-// Not all at once: CAF goes through the answers that an actor waits for, with each that comes.
+// Not all at once: at each answer, CAF searches all answers that the actor waits for.
 void TopologyManager::ask_some() {
   while (!to_ask_.empty() && awaited_reports_ < kAskedAtOnce) {
     const Asked next = std::move(to_ask_.back());
@@ -364,7 +367,7 @@ void TopologyManager::ask_some() {
         .then(
             [this](const CommunicatorReport& report) {
               for (const EdgeCount& e : report.edges) {
-                // Of two ranks that are both here the lower one counts.
+                // If both ranks are here, the report of the lower one counts.
                 if (report.rank > e.peer && member_of(e.peer).communicator) continue;
                 edges_[std::minmax(report.rank, e.peer)].add(
                     e.applied, elapsed_s_, kEdgeWindow * step_s_ / deps_.settings->rate);
@@ -391,7 +394,7 @@ void TopologyManager::ask_some() {
 void TopologyManager::on_reports() {
   if (--awaited_reports_ == 0) ask_some();
   if (awaited_reports_ > 0) return;
-  if (graph_.ranks() < 2) return wait_to_renew();  // since it was asked
+  if (graph_.ranks() < 2) return wait_to_renew();  // it has shrunk meanwhile
   const std::vector<double> g = step_rates();
   step_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
   const std::vector<double> wanted = wanted_rates(graph_, deps_.settings->rate, g);

@@ -1,17 +1,17 @@
-// TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per
+// TopologyManager: the actor that keeps a node's graph, rates and constants, with one epoch per
 // change.
 //
-// An epoch is only (spec, members). It comes as a roster from the owner of the membership, and the
-// graph is a pure function of it, so managers that know the same members have the same graph. It
-// may come at any time, while exchanges are in flight. There is no barrier: an exchange ends with
-// the constants with which it was opened. The node tells which actors the ranks here have. Without
-// ranks here, the manager sends nothing and computes no constants.
+// An epoch is only (spec, members). It comes as a roster from the owner of the membership, at any
+// time, also while exchanges are in flight. The graph is a pure function of it, so managers that
+// know the same members have the same graph. There is no barrier: an exchange ends with the
+// constants with which it was opened. The node tells the manager the actors of the ranks here.
+// Without ranks here, the manager sends nothing and computes no constants.
 //
 // The constants follow the measured rates: per edge (count + 10) / (time + 10 / wanted), over a
-// sliding window. They are computed again when a rate has changed by a tenth. In a run of several
-// processes the nodes of both ends measure an edge, and membership combines the two values, so all
-// other nodes use the same rates. No rate counts as more than a hundred times above or below the
-// wanted one. With the paper's pairing the rates are the wanted ones.
+// sliding window. The manager computes them again when a rate has changed by a tenth. In a run of
+// several processes the nodes of both ends measure an edge, and membership combines the two values,
+// so all nodes use the same rates. A rate is clamped to between a hundredth of the wanted rate and
+// a hundred times it. With the paper's pairing the rates are the wanted ones.
 //
 // A spectrum is never computed in a handler: the compute pool computes it, one at a time. Until it
 // is there, a new epoch uses the last constants, and plain averaging before the first. If a
@@ -39,7 +39,7 @@ struct ManagerDependencies {
   double step_s =
       1;  // expected mean time between two steps of a rule, of inner_steps gradients each
   std::vector<ObserverActor> observers;
-  MembershipActor membership;  // hears of the rates that are measured here, and of constants
+  MembershipActor membership;  // gets the constants and the rates measured here
   std::shared_ptr<SpectrumCache> spectra;
 };
 
@@ -48,8 +48,8 @@ struct ManagerDependencies {
 Topology graph_of(const std::string& spec, int ranks, double rate);
 
 struct Solved {
-  uint64_t serial = 0;        // of the request: an older answer is dropped
-  std::vector<double> rates;  // per edge, that were solved for
+  uint64_t serial = 0;        // of the request: the answer to an older one is dropped
+  std::vector<double> rates;  // per edge, of the request
   bool found = false;
   double chi1 = 0, chi2 = 0;
   A2cid2Constants constants;
@@ -71,7 +71,7 @@ class TopologyManager final : public TopologyManagerActor::base {
     bool in_graph = false;
   };
   using Members = std::vector<std::pair<int, Member>>;  // by rising rank
-  static Member& member_of(Members&, int rank);         // a new one where there was none
+  static Member& member_of(Members&, int rank);         // a new one if there was none
   Member& member_of(int rank) { return member_of(members_, rank); }
 
   struct Asked {
@@ -110,27 +110,27 @@ class TopologyManager final : public TopologyManagerActor::base {
 
   ManagerDependencies deps_;
   std::string spec_;
-  double step_s_;  // as measured: mean time between two steps of a rule
+  double step_s_;  // measured: mean time between two steps of a rule
   uint64_t epoch_ = 0, serial_ = 0;
-  Members members_;         // those of other processes have no actors
+  Members members_;         // ranks of other processes have no actors
   std::vector<int> ranks_;  // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;
   std::vector<double> wanted_, solved_rates_, next_rates_;  // per edge
   GossipMatrix weights_;
   double relay_delay_ = 0;  // mean over pairs and trees
-  Solved solved_;           // the last that was found; plain averaging before
+  Solved solved_;           // the last that was found; before that: plain averaging
   double solved_at_s_ = 0;
-  bool solving_ = false;    // a spectrum is under way
+  bool solving_ = false;    // a spectrum is being computed
   bool told_ = false;       // the ranks here know this epoch
-  uint64_t announced_ = 0;  // the last epoch that observers were told of
+  uint64_t announced_ = 0;  // the last epoch that observers know
   bool renewing_ = false;
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
-  std::vector<Asked> to_ask_;  // in the renewal in progress, the next one last
-  double elapsed_s_ = 0;       // of the renewal in progress
+  std::vector<Asked> to_ask_;  // in the present renewal; the next one is last
+  double elapsed_s_ = 0;       // of the present renewal
   std::map<std::pair<int, int>, Measured> edges_;
-  std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told
+  std::vector<double> heard_;  // per edge, exchanges per second; 0 or empty: unknown
   std::map<int, Measured> steps_;
 };
 
