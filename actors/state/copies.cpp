@@ -47,7 +47,7 @@ void Copies::pay(StateRank& rank) {
 void Copies::fetch(const Fetch& f) {
   StateRank* rank = ranks_.find(f.rank);
   if (rank == nullptr) return;
-  // None is left: a worker that is behind its clock has asked before, and waits for those.
+  // If no lease is left, the worker has asked before and waits for those copies.
   if (Lease copy = read(*rank)) send(*rank, std::move(copy));
 }
 

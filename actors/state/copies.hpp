@@ -1,8 +1,8 @@
-// Copies: the parameters at which workers and scripts compute their next step.
+// Copies: the parameters for the next step of workers and scripts.
 //
-// Invariants: a worker gets a lease from a fixed pool, which has one for each rank beside those of
-// exchanges. A script gets its front, which only the script touches until its next step. A worker
-// or script that waits until a round is over gets its copy from pay().
+// Invariants: a worker gets a lease from a fixed pool, which has one lease per rank besides those
+// of exchanges. A script gets its front, which no other actor touches until the next step. If a
+// worker or script waits for the end of a round, pay() sends its copy.
 #pragma once
 #include <memory>
 
@@ -15,18 +15,18 @@ class Copies {
  public:
   explicit Copies(Ranks&);
 
-  /// Empty: none is left.
+  /// Empty: the pool is empty.
   Lease slot() { return ranks_.slot(*snapshots_); }
   /// The parameters for the worker's next gradient.
   Lease read(StateRank&);
   void send(StateRank&, Lease copy);
-  /// To the worker or the script, whichever takes the steps of the rank.
+  /// Sends a copy to the worker or the script of the rank.
   void pay(StateRank&);
   void fetch(const Fetch&);
 
-  /// The script's front becomes x, and goes to it.
+  /// Writes x into the script's front and answers the script.
   void show(StateRank&, std::shared_ptr<GuestSeat>);
-  /// The front as it is now goes to the script.
+  /// Answers the script with its front as it is now.
   void hand_over(StateRank&, std::shared_ptr<GuestSeat>);
   GuestFronts& fronts() { return fronts_; }
   void clear() { fronts_.clear(); }

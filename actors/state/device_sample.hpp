@@ -1,7 +1,7 @@
-// DeviceSample: how far the ranks of a device are apart, added up there. However many ranks there
-// are, two vectors come down: the first rank's x, and the sum of all. Distances are taken to that
-// first x, so they are exact where ranks are close to each other, and are moved from there to
-// where they are asked about in the host's memory.
+// DeviceSample: sums the distances between the ranks of a device, on the device. Only two vectors
+// are copied to the host, however many ranks there are: the first rank's x and the sum over all
+// ranks. The distances are taken to that first x, so they are exact if the ranks are close to each
+// other. about() converts them to distances from a reference in the host's memory.
 #pragma once
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace grapevine {
 
 class DeviceSample {
  public:
-  /// Takes its vectors of the workspace: bytes_for() of them.
+  /// Takes its vectors from the workspace: bytes_for() in all.
   DeviceSample(const Execution&, const ParameterLayout&);
   static size_t bytes_for(const ParameterLayout&);
 
@@ -21,7 +21,7 @@ class DeviceSample {
   void add();
   bool is_empty() const { return ranks_ == 0; }
 
-  /// The vectors to copy to the host before about(), unless it is empty.
+  /// The vectors to copy to the host before about(), unless is_empty().
   std::vector<Buffer*> found() { return {&first_, &sum_, &squares_}; }
   struct About {
     int ranks = 0;

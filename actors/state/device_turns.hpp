@@ -1,12 +1,13 @@
-// DeviceTurns: what a state actor waits for: the turn of a rank, and work of its device.
+// DeviceTurns: the requests that wait in a state actor, for a rank's turn or for its device.
 //
 // A handler that needs a number from a device asks for it first (foresee) and continues when the
 // answer has arrived. The rank is held meanwhile, so its arithmetic follows the order of its
-// messages. Vectors are copied in pieces (ferry.hpp), for one rank at a time: a rank that is added,
-// recorded or read has the room for copies (with_room). Every caller that waits gets an answer even
-// if the device is lost. Without a device every answer is there at once, and nothing waits.
+// messages. Vectors are copied in pieces (ferry.hpp), for one rank at a time: a caller that adds,
+// records or reads a rank uses the room for copies (with_room). Every caller that waits gets an
+// answer, even if the device is lost. Without a device every answer is there at once and nothing
+// waits.
 //
-// Owned and called by the state actor alone.
+// Only the state actor owns and calls it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,56 +24,57 @@ namespace grapevine {
 class DeviceTurns : public Turns {
  public:
   struct Owner {
-    /// Makes what is called, on any thread, when that ticket's fence has come: it leads to
-    /// arrived().
+    /// Returns the callback for this ticket, which any thread calls when the fence has happened. It
+    /// leads to arrived().
     std::function<std::function<void(Fate)>(uint64_t ticket)> on_fence;
-    /// Does work of a rank, which may throw.
+    /// Runs work of a rank; the work may throw.
     std::function<void(int rank, const std::function<void()>& work)> guarded;
-    /// Calls look() in a second.
+    /// Calls look() after a second.
     std::function<void()> look_later;
   };
 
   /// `device` may be null; else it outlives this.
   DeviceTurns(DeviceShare* device, Owner);
 
-  /// Then() once the fence has come: at once, if it has.
+  /// Calls then() once the fence has happened: at once, if it has.
   void when(const Fence&, std::function<void()> then, Where = Where::current());
   /// The continuation for this ticket, whose fence has happened; empty: nothing waits for it.
   std::function<void()> arrived(uint64_t ticket);
-  /// Then(), in which all sums are known that ask() has asked for.
+  /// Calls then() when all sums that ask() asked for are known.
   template <class Ask, class Then>
   void foresee(int rank, Ask&& ask, Then&& then);
-  /// In then(): what goes on once it has returned, and may ask for sums of its own. The rank is
-  /// held until then.
+  /// For use in then(): `work` runs after then() returns, and may ask for sums. The rank is held
+  /// until it ends.
   void afterwards(std::function<void()> work) { afterwards_ = std::move(work); }
 
-  /// The rank is held until the vector is there and then() is done. REQUIRES: `host` stays.
+  /// Copies a vector to the device. The rank is held until then() returns. REQUIRES: `host`
+  /// remains.
   void up(int rank, ConstVec host, Vec there, std::function<void()> then);
   void down(ConstVec there, Vec host, std::function<void()> then);
-  /// Copies on the device, in the order of the host's vectors.
+  /// Copies the host's vectors to the device, in their order.
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
-  /// The vectors, wherever they are, are in the host's memory then.
+  /// Copies the vectors to the host's memory, if they are on the device.
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
   /// work() starts something that ends with leave_room(). The holder of a rank's turn may wait for
-  /// the room, but not the other way round.
+  /// the room; the user of the room must not wait for a turn.
   void with_room(std::function<void()> work);
   void leave_room() { release(kRoom); }
 
-  /// Answer() is called if the device is lost before remove_answer() of what this returns.
+  /// Returns a number. If the device is lost before remove_answer() of it, answer() is called.
   uint64_t add_answer(std::function<void()> answer);
-  /// False: it has been answered.
+  /// False: the answer was given.
   bool remove_answer(uint64_t number) { return pending_.erase(number) > 0; }
 
-  /// As long as work of a device is open, it is checked whether it still answers.
+  /// Checks that the device still answers, as long as work on it is open.
   void look_soon();
   void look(double now_s);
 
-  /// No rank lives on it any more. Fences of a device that is lost never come.
+  /// From now on the device has no ranks. Fences of a lost device never happen.
   void close(bool is_lost);
   bool is_closed() const { return is_closed_; }
-  /// Everybody who waits has an answer, and all turns are over.
+  /// Answers everything that waits and ends all turns.
   void dismiss();
-  /// Nobody who waits is answered.
+  /// Drops everything that waits, without an answer.
   void clear();
 
  private:

@@ -14,8 +14,8 @@ Exchanges::Exchanges(Ranks& ranks, Copies& copies) : ranks_(ranks), copies_(copi
 
 // --- pools
 
-// The pool for snapshots to other ranks. A small payload is copied, because that is faster than
-// sharing it.
+// The pool for snapshots to other ranks. A small payload is copied, which is faster than sharing
+// it.
 std::unique_ptr<SnapshotPool> Exchanges::pool_of(size_t size, DType dtype, size_t capacity,
                                                  SnapshotPool::Memory memory) const {
   if (ranks_.deps.device) return ranks_.deps.device->make_lent_pool(size, dtype, capacity);
@@ -31,7 +31,8 @@ void Exchanges::have_messages(StateRank& rank) {
   messages_ = pool_of(bytes, DType::bytes, ranks_.deps.pools.messages, ranks_.deps.memory);
 }
 
-// Kept for good: ranks hear of a ring at different times, and a later ring may be as large.
+// A pool is never freed: ranks learn of a new ring at different times, and a later ring may have
+// the same size.
 void Exchanges::have_chunks(const RingParts& parts) {
   for (const Chunks& chunks : chunks_)
     if (chunks.parts.most == parts.most) return;
@@ -45,7 +46,7 @@ Lease Exchanges::chunk(size_t count) {
     const bool fits = chunks.parts.size >= count;
     if (fits && (best == nullptr || chunks.parts.size < best->parts.size)) best = &chunks;
   }
-  GV_CHECK(best != nullptr);  // a rank that takes a part has heard of its ring
+  GV_CHECK(best != nullptr);  // a rank that takes a part knows its ring
   return ranks_.slot(*best->pool);
 }
 
@@ -72,7 +73,7 @@ void Exchanges::enter(StateRank& rank, const View& view) {
   rank.rest().epoch = view.epoch;
 }
 
-// --- what goes out
+// --- messages to other ranks
 
 void Exchanges::take(StateRank& rank, const TakeRequest& request) {
   Payload payload;
@@ -88,7 +89,7 @@ void Exchanges::take(StateRank& rank, const TakeRequest& request) {
   ranks_.owner.send(rank.communicator, Taken{request.take.ticket, std::move(payload), limits});
 }
 
-// The messages of a phase, to the communicator; empty if no buffer is free.
+// Sends the messages of a phase to the communicator. A message is empty if no buffer is free.
 void Exchanges::write(StateRank& rank, int phase) {
   Messages messages{rank.rest().epoch, phase, {}};
   bool has_room = true;
@@ -108,14 +109,14 @@ void Exchanges::write(StateRank& rank, int phase) {
     messages.outgoing.push_back(
         {peer, rule.broadcasts() ? for_all : written(edge), rank.rest().told.back()});
   }
-  if (ranks_.method.partners) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
+  // The schedule names the receiver.
+  if (ranks_.method.partners) messages.outgoing.assign(1, {-1, for_all, {}});
   if (ranks_.method.waits) note_room(rank, has_room);
   ranks_.owner.send(rank.communicator, std::move(messages));
 }
 
-// A request that waits for a buffer asks again from time to time. A buffer becomes free when other
-// ranks continue. If each of them waits for one too, the graph of this epoch is too large for the
-// pool.
+// A request without a free buffer is repeated from time to time. A buffer becomes free when another
+// rank continues. If all ranks wait for one, the graph of this epoch is too large for the pool.
 void Exchanges::note_room(StateRank& rank, bool has_room) {
   constexpr int kMost = 1000;
   if (has_room) return void(rank.rest().without_room = 0);
@@ -134,14 +135,14 @@ void Exchanges::end_round(StateRank& rank) {
   rank.gradients += rank.counts;
 }
 
-// --- what comes in
+// --- messages from other ranks
 
 void Exchanges::apply(ApplyRequest& request) {
   StateRank* rank = ranks_.find(request.rank);
   if (rank == nullptr) return;
   Apply& a = request.apply;
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
-  if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
+  if (part && a.count == 0) return;  // more ranks than numbers: this part has no bytes
   if (!ranks_.deps.device) return carry_out(*rank, a);
   const auto kept = std::make_shared<Apply>(std::move(a));
   ranks_.foresee(
@@ -149,7 +150,7 @@ void Exchanges::apply(ApplyRequest& request) {
       [this, kept](StateRank& now) { carry_out(now, *kept); });
 }
 
-// The numbers that carry_out will need.
+// Asks for the numbers that carry_out needs.
 void Exchanges::ask_sums(StateRank& rank, const Apply& a) {
   switch (a.operation) {
     case Apply::Operation::jump:
@@ -193,7 +194,7 @@ double Exchanges::share_of(StateRank& rank, int peer, const Guard::Judgement& ju
   return judged.share;
 }
 
-// --- of pairs
+// --- pairs
 
 void Exchanges::note(StateRank& rank, const ExchangeKey& exchange, double moved) {
   RankRecord::Edge& end = rank.rest().edges[exchange.peer];
@@ -207,7 +208,7 @@ void Exchanges::note(StateRank& rank, const ExchangeKey& exchange, double moved)
          moved};
 }
 
-// An unfinished round of inner steps is sent too: without it the other rank would average its own
+// The snapshot includes the unfinished inner steps. Otherwise the other rank would average its own
 // inner steps with parameters from before this rank's.
 void Exchanges::snapshot(StateRank& rank, const ExchangeKey& exchange, Payload& out) {
   const double now = ranks_.now();
@@ -221,7 +222,7 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
   const ExchangeKey& exchange = a.exchange;
   const double distance =
       std::sqrt(square_distance(ranks_.execution, a.sent.vec(), a.received.vec()));
-  // Messages that differ in their version give no distance, and the rule leaves x as it is.
+  // Messages of different versions have no distance, and the rule does not change x.
   const bool alike = a.sent.version == a.received.version;
   const double share = alike ? share_of(rank, exchange.peer,
                                         rank.guard.judge(exchange.peer, distance, a.own, a.theirs))
@@ -236,12 +237,12 @@ void Exchanges::jump(StateRank& rank, Apply& a) {
   if (LocalSteps* local = rank.local(); local != nullptr && !rank.in_round)
     local->follow(ranks_.now(), *rank.rule);
   rank.count_exchange();
-  // A message with less than the parameters (a low-rank part) gives no distance.
+  // A message with less than all parameters (a low-rank part) has no distance.
   if (ranks_.deps.measures_distance && alike && a.sent.count == ranks_.layout().size())
     edge.seen = static_cast<float>(distance);
 }
 
-// --- of rounds
+// --- rounds
 
 // If the method's schedule selects the sender, the message belongs to no edge.
 int Exchanges::sender(StateRank& rank, size_t places, size_t k) {
@@ -278,7 +279,7 @@ std::vector<Received> Exchanges::judge_messages(StateRank& rank, Apply& a) {
   return received;
 }
 
-// For methods whose messages cannot be judged one by one: judges what the phase adds to x.
+// For methods whose messages cannot be judged one by one: judges the change of x in the phase.
 void Exchanges::judge_pull(StateRank& rank, int phase, std::vector<Received> received,
                            const Limits& of_all) {
   const Vec pull = rank.rounds().pull(phase, received);
@@ -305,9 +306,9 @@ void Exchanges::end_phase(StateRank& rank, int phase, std::span<const Received> 
   if (rank.copy_due) copies_.pay(rank);
 }
 
-// --- of sums
+// --- sums
 
-// A gradient that is far from this rank's earlier ones is scaled before it is added.
+// Scales a gradient that is far from this rank's earlier ones, before it is added to the sum.
 void Exchanges::begin(StateRank& rank, const Apply& a) {
   rank.collective().begin(ranks_.now(), a.vector);
   if (a.vector != 0 || a.contributions == 1) return;
@@ -332,8 +333,8 @@ double Exchanges::norm_of_sum(StateRank& rank) {
   return std::sqrt(dot(ranks_.execution, sum, sum));
 }
 
-// All ranks have the same sum, so either all drop a round or none does: one that is not finite, or
-// to which no rank has added anything.
+// All ranks drop a round or none does, because all have the same sum. They drop a sum that is not
+// finite, and one to which no rank has added anything.
 void Exchanges::finish(StateRank& rank, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
@@ -343,7 +344,7 @@ void Exchanges::finish(StateRank& rank, const Apply& a) {
     if (gradient)
       ranks_.owner.send(rank.communicator, Judged{Guard::kAll, Guard::Verdict::not_finite});
   }
-  if (gradient && ranks_.deps.inner && norm == 0) contributions = 0;  // nobody has done anything
+  if (gradient && ranks_.deps.inner && norm == 0) contributions = 0;  // no rank took an inner step
   const StateRank::Guest* const guest = rank.guest();
   const bool is_guests = guest != nullptr && guest->waits != nullptr;
   const bool leases = gradient && rank.copy_due && !is_guests;

@@ -1,7 +1,7 @@
-// Exchanges: what a rank sends to others and applies from them.
+// Exchanges: the messages that a rank sends to others, and those that it applies.
 //
-// Invariants: a snapshot is a lease from a fixed pool; an empty lease means that the pool is empty,
-// and the exchange is declined. A message is judged before it moves the rank (actors/guard): both
+// Invariants: a snapshot is a lease from a fixed pool; if the pool is empty, the lease is empty and
+// the exchange is declined. A message is judged before it changes the rank (actors/guard). Both
 // ends of a pair judge the same two snapshots by the same limits, so both take the same share. All
 // ranks have the same sum of an all-reduce, so all take it or none does.
 #pragma once
@@ -18,19 +18,19 @@ class Exchanges {
  public:
   Exchanges(Ranks&, Copies&);
 
-  /// The pool for messages, once the first rank is here.
+  /// Makes the pool for messages, when the first rank is added.
   void have_messages(StateRank&);
-  /// The rank has these neighbours.
+  /// Gives the rank the neighbours of the view.
   void enter(StateRank&, const View&);
 
   void take(StateRank&, const TakeRequest&);
   void write(StateRank&, int phase);
   void apply(ApplyRequest&);
-  /// The local part of a round is done.
+  /// Starts the exchange of a round, after its local part.
   void begin_round(StateRank&);
   void end_round(StateRank&);
 
-  /// Of jumps whose other half may be missing, summed.
+  /// The sum of the norms of jumps whose other half may be missing.
   double broken_after_norm() const { return broken_after_norm_; }
 
  private:
@@ -62,8 +62,8 @@ class Exchanges {
 
   Ranks& ranks_;
   Copies& copies_;
-  std::vector<Chunks> chunks_;              // of each range of rings that there has been
-  std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
+  std::vector<Chunks> chunks_;              // one for each range of ring sizes so far
+  std::unique_ptr<SnapshotPool> messages_;  // its slots have the size of the rule's largest message
   double broken_after_norm_ = 0;
 };
 

@@ -1,7 +1,6 @@
-// GuestFronts: where the fronts of scripts are while a rule takes their steps: in copies, where the
-// ranks live, in the host's memory or on the device. They are brought there before a step and go
-// back after it. So a rule judges and takes the same numbers, whatever a script writes meanwhile
-// into the memory that it shares.
+// GuestFronts: copies of the fronts of scripts, in the memory of the ranks (on the host or on the
+// device). A front is copied there before a step and back after it. So a rule judges and takes the
+// same numbers, whatever a script meanwhile writes into the shared memory.
 //
 // Owned and called by the state actor.
 #pragma once
@@ -27,9 +26,10 @@ class GuestFronts {
   GuestFronts(DeviceShare* device, DeviceTurns& turns) : device_(device), turns_(turns) {}
 
   Front of(const Seat&);
-  /// Then(), when the script's front is where the rank lives, which is held until it is done.
+  /// Copies the script's front to the memory of the rank, then calls then(). The rank is held until
+  /// then() returns.
   void bring(int rank, const Seat&, std::function<void()> then);
-  /// Then(), when the front as it is now is where the script has it.
+  /// Copies the front as it is now to the script's memory, then calls then().
   void hand_over(const Seat&, std::function<void()> then);
   void clear() { copies_.clear(); }
 
@@ -42,7 +42,7 @@ class GuestFronts {
 
   DeviceShare* device_;
   DeviceTurns& turns_;
-  // Whatever becomes of the rank, a seat's next step is from its base.
+  // A seat's next step starts from its base, whatever happens to the rank.
   std::map<std::weak_ptr<GuestSeat>, std::shared_ptr<Copies>, std::owner_less<>> copies_;
 };
 

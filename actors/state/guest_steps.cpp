@@ -10,7 +10,7 @@ void GuestSteps::take_step(TakeStep& step) {
   if (rank == nullptr) return;
   std::optional<StateRank::Guest>& guest = rank->rest().guest;
   if (!guest) guest.emplace();
-  if (guest->waits != nullptr) {  // a round is open, of a script that has left
+  if (guest->waits != nullptr) {  // a round is open, from a script that has left
     guest->waits = std::move(step.seat);
     return;
   }
@@ -23,7 +23,7 @@ void GuestSteps::take_step(TakeStep& step) {
   });
 }
 
-// The front is where the rank lives.
+// REQUIRES: the front is in the memory of the rank.
 void GuestSteps::step_from(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
   const auto fronts = [this, seat] { return copies_.fronts().of(seat); };
   const auto length = [this, fronts] {

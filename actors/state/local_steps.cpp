@@ -21,7 +21,7 @@ void LocalSteps::begin(double now, Rule& rule) {
 }
 
 void LocalSteps::step(double lr, ConstVec g, Vec copy) {
-  warm_up_ = std::min(warm_up_, count_);  // it may come from a file
+  warm_up_ = std::min(warm_up_, count_);  // the value may come from a file
   if (warm_up_ > 0)
     lr *= static_cast<double>(count_ + 1 - warm_up_--) / static_cast<double>(count_);
   optimizer_.step(execution_, 0, lr, g, front_, {}, copy);
@@ -29,7 +29,7 @@ void LocalSteps::step(double lr, ConstVec g, Vec copy) {
 }
 
 void LocalSteps::follow(double now, Rule& rule) {
-  if (taken_ == 0) return;  // the round begins at x
+  if (taken_ == 0) return;  // begin() will start the round at x
   axpy(execution_, -1, base_, front_);
   rule.read(now, base_);
   axpy(execution_, 1, base_, front_);

@@ -1,17 +1,16 @@
-// LocalSteps: what a rank does alone between two steps of its rule.
+// LocalSteps: the steps that a rank takes alone between two steps of its rule.
 //
-// The rank is its own guest (actors/guests): its gradients move a front by an inner optimizer, and
-// after so many of them the rule takes what was done to the front since it was base as a gradient
-// of its outer optimizer. A round ends where the rank's count of gradients is a multiple of the
-// inner steps, so that ranks that have counted alike end theirs together, whenever they came.
+// The rank is its own guest (actors/guests). An inner optimizer applies its gradients to a front.
+// After `count` gradients the rule takes base - front as a gradient for its outer optimizer. A
+// round ends when the rank's number of gradients is a multiple of the inner steps. So ranks with
+// equal numbers end their rounds together, whenever they joined.
 //
-// An exchange of a pair sends the front in place of x, and moves x, front and base alike. So
-// base - front stays the sum of the inner steps, and both ranks go on from the mean of all that
-// both have done. (If x were sent, a rank would average its own unfinished steps with parameters
-// from before the other's. If the front stayed, its steps would descend once more the distance
-// that the exchange has removed.)
+// A pairwise exchange sends the front instead of x, and moves x, front and base alike. So base -
+// front stays the sum of the inner steps, and both ranks continue from the mean of all their steps.
+// (If x were sent, a rank would average its own unfinished steps with parameters from before the
+// other's. If the front stayed, its steps would undo the exchange's change of x a second time.)
 //
-// Owned and called by the state actor. All vectors are the rank's own and go nowhere but with it.
+// The state actor owns and calls it. All vectors belong to the rank.
 #pragma once
 #include <memory>
 
@@ -27,26 +26,26 @@ class LocalSteps {
 
   Vec front() { return front_; }
   Vec base() { return base_; }
-  Vec finite() { return finite_; }  // as Rule::take() has it
+  Vec finite() { return finite_; }  // as in Rule::take()
 
-  /// A round begins at the rule's x.
+  /// Starts a round at the rule's x.
   void begin(double now, Rule&);
   bool has_begun() const { return has_begun_ || taken_ > 0; }
-  /// Steps that are in the front and not in the rule.
+  /// The steps that the front has and the rule does not.
   uint64_t taken() const { return taken_; }
-  /// Whether the step behind so many others ends its round.
+  /// Whether the step after this number of gradients ends its round.
   bool ends_round(uint64_t gradients) const { return (gradients + 1) % count_ == 0; }
-  /// copy = front. The first steps of a rank that has come while others train are shorter, since
-  /// its optimizer has seen nothing yet.
+  /// Writes the front to `copy`. The first steps of a rank that joins while others train are
+  /// shorter, because its optimizer has no history yet.
   void step(double lr, ConstVec g, Vec copy);
-  /// Moves front and base as an exchange has moved the rule's x.
+  /// Moves front and base by the exchange's change of the rule's x.
   void follow(double now, Rule&);
   /// The rule has taken the front.
   void end_round();
 
-  /// The rank has come while others train.
+  /// For a rank that joins while others train.
   void warm_up() { warm_up_ = count_; }
-  /// Names what a rank has here, which follows it.
+  /// Adds the rank's vectors and numbers to its state.
   void name(RuleState&);
 
  private:
@@ -54,14 +53,15 @@ class LocalSteps {
   uint64_t count_;
   Buffer front_, base_, finite_;
   Optimizer optimizer_;
-  uint64_t taken_ = 0, warm_up_ = 0;  // steps left of it
-  bool has_begun_ = false;            // the front is where the round has come to
+  uint64_t taken_ = 0, warm_up_ = 0;  // warm_up_: the steps that are left of it
+  bool has_begun_ = false;            // a round has begun
 };
 
-/// Of a rank of the objective; null: it takes none, or they are a script's.
+/// The local steps of a rank of the objective. Null: there are none, or a script computes the
+/// steps.
 std::unique_ptr<LocalSteps> local_steps_of(const Execution&, const Objective&, const InnerSteps&);
 
-/// All that a rank keeps: its rule, and what it does alone, if it does; null: it does not.
+/// The whole state of a rank: its rule and its local steps, if it has any.
 RuleState state_of(double now, Rule&, LocalSteps*);
 
 }  // namespace grapevine

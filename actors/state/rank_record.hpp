@@ -1,6 +1,6 @@
-// A rank's record (checkpoint_orders.hpp) out of what its rule keeps, and back.
+// Converts the state of a rank to its record (checkpoint_orders.hpp), and back.
 //
-// What the graph's edges have (factors, relays) is taken over only where the edge is the same one.
+// The state of an edge (factors, relays) is taken over only if the edge is the same one.
 #pragma once
 #include <string>
 
@@ -10,20 +10,20 @@
 
 namespace grapevine {
 
-/// Copies of all that the rule keeps.
+/// Copies the whole state of the rule.
 RankRecord record_of(const Execution&, const RuleState&);
 
 /// The name of the first entry that the record lacks, or has in another size or type than the rule
 /// needs. Empty: a rank can resume from it.
 std::string misfit_of(const RankRecord&, const RuleState&);
 
-/// Writes what is in both into the rule's state: what follows model and rank, or what follows the
-/// graph.
+/// Copies the entries that are in both into the rule's state: those of the model and the rank, or
+/// those of the graph.
 enum class Recalled { rank, graph };
 void recall(const Execution&, const RankRecord&, const RuleState&, Recalled);
 
-/// The guard of the rank, to and from the numbers of its record. Missing or impossible numbers
-/// become those of a rank that has not stepped.
+/// The guard of the rank, to and from the numbers of its record. A missing or impossible number
+/// gets its value in a rank that has taken no step.
 void add_guard(RankRecord&, const GuardRecord&);
 GuardRecord guard_of(const RankRecord&);
 

@@ -1,8 +1,8 @@
 // Ranks: the ranks of a state actor, and what the parts of the actor share.
 //
-// Invariants: rank r is at place r / groups, and it is here while it has a rule. The actor keeps
-// everything of a rank in its StateRank, so drop() leaves nothing behind. Every call into a rule is
-// made in guarded(), because a user's rule may throw: then the rank is dropped.
+// Invariants: rank r is at place r / groups, and is here as long as it has a rule. The actor keeps
+// the whole state of a rank in its StateRank, so drop() removes all of it. Every call into a rule
+// is made in guarded(), because a user's rule may throw: then the rank is dropped.
 #pragma once
 #include <exception>
 #include <functional>
@@ -25,30 +25,31 @@
 
 namespace grapevine {
 
-/// A rank, and all that is kept of it here.
+/// A rank, with all its state in this actor.
 class StateRank {
  public:
-  /// Of a rank whose steps scripts have taken.
+  /// For a rank whose steps scripts compute.
   struct Guest {
-    std::shared_ptr<GuestSeat> waits;  // for x, until the round is finished
-    uint64_t exchanges = 0;            // that have moved the rank, or rounds
+    std::shared_ptr<GuestSeat> waits;  // for x, until the round ends
+    uint64_t exchanges = 0;            // or rounds, that have changed x
   };
-  /// Needed by some methods and runs only: made when it is first needed.
+  /// What only some methods and runs need; made at the first use.
   struct Rest {
-    uint64_t epoch = 0;                 // of the neighbours that the rule knows: not of pairs
-    std::vector<Limits> told;           // with the messages of its phase, by neighbour
-    int without_room = 0;               // how often in a row a phase could not be written
-    std::unique_ptr<LocalSteps> local;  // null: the rule has each gradient itself
+    uint64_t epoch = 0;                 // whose neighbours the rule has; not in pairwise methods
+    std::vector<Limits> told;           // sent with the messages of the phase, by neighbour
+    int without_room = 0;               // how often in a row a phase found no free buffer
+    std::unique_ptr<LocalSteps> local;  // null: the rule takes each gradient
     std::optional<Guest> guest;
-    double own_s = 0;                       // of the rule's own pass over the last gradient
-    std::map<int, RankRecord::Edge> edges;  // by peer, in runs that are recorded
-    RankRecordPtr resumed;                  // of an earlier life, until it has its first neighbours
+    double own_s = 0;                       // the time of the rule's pass over the last gradient
+    std::map<int, RankRecord::Edge> edges;  // by peer, if the run is recorded
+    // From an earlier life; null once it has its first neighbours.
+    RankRecordPtr resumed;
   };
 
   int rank = 0;
-  // Of a round that is not finished.
-  bool copy_due = false;  // to the worker, when it is finished
-  bool in_round = false;  // what its local steps have done is in it
+  // Of the open round:
+  bool copy_due = false;  // a copy goes to the worker at its end
+  bool in_round = false;  // it includes the local steps
   bool is_last = false;   // no other round follows
   bool counts = true;     // it ends with a gradient
 
@@ -73,7 +74,7 @@ class StateRank {
     if (Guest* const its = guest()) ++its->exchanges;
   }
 
-  // REQUIRES: the method's rules are of this form.
+  // REQUIRES: the method's rules have this form.
   PairwiseRule& pairwise() { return static_cast<PairwiseRule&>(*rule); }
   RoundRule& rounds() { return static_cast<RoundRule&>(*rule); }
   CollectiveRule& collective() { return static_cast<CollectiveRule&>(*rule); }
@@ -84,20 +85,20 @@ class StateRank {
 
 class Ranks {
  public:
-  /// `owner` is the actor that this is a part of.
+  /// `owner` is the actor with this part.
   Ranks(StateActor::base& owner, StateDependencies, DeviceTurns::Owner);
 
   StateRank* find(int rank);
-  /// The place of this rank, free or not.
+  /// The place of this rank, which may be empty.
   StateRank& place_of(int rank);
   std::vector<StateRank>& all() { return ranks_; }
-  /// False: work() has thrown, on_throw has been told, and the rank is gone.
+  /// False: work() threw, on_throw was called, and the rank was dropped.
   template <class Work>
   bool guarded(int rank, Work&& work);
   void drop(int rank);
   void clear();
 
-  /// then(rank), in which all sums are known that ask() asked for.
+  /// Calls then(rank) when all sums that ask() asked for are known.
   template <class Ask, class Then>
   void foresee(StateRank&, Ask&& ask, Then&& then);
   /// Called in foresee's `then`: continues with then(rank) after it, if the rank is still here.

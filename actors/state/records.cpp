@@ -62,7 +62,7 @@ void Records::attach(Attach& a) {
   install(a, start, a.state.get(), std::move(a.record));
 }
 
-// The vectors of the rank are copied to the device first.
+// Copies the vectors of the rank to the device first.
 void Records::lift(const Attach& attach) {
   ranks_.turns.hold(attach.rank);
   ranks_.turns.with_room([this, a = attach] {
@@ -71,7 +71,7 @@ void Records::lift(const Attach& attach) {
       ranks_.turns.leave_room();
     };
     if (ranks_.turns.is_closed()) return leave();
-    std::shared_ptr<Buffer> start;  // null: it is there
+    std::shared_ptr<Buffer> start;  // null: the device has it
     if (!common_start_) {
       start = std::make_shared<Buffer>(ranks_.layout().size(), ranks_.layout().dtype());
       ranks_.deps.objective->initial_point(a.rank % ranks_.deps.ranks, *start);
@@ -92,7 +92,7 @@ void Records::lift(const Attach& attach) {
   });
 }
 
-// As install, with copies on the device.
+// Calls install with the copies on the device.
 void Records::install_lifted(Attach& a, bool brings_start, std::vector<Buffer>& lifted) {
   auto next = lifted.begin();
   if (brings_start && ranks_.deps.objective->starts_alike())
@@ -122,7 +122,7 @@ void Records::install_lifted(Attach& a, bool brings_start, std::vector<Buffer>& 
   install(a, start, state ? &*state : nullptr, record);
 }
 
-// REQUIRES: the vectors are where the ranks live.
+// REQUIRES: the vectors are in the memory of the ranks.
 void Records::install(Attach& a, ConstVec x, const RankState* state, RankRecordPtr record) {
   StateRank& rank = ranks_.place_of(a.rank);
   const StateDependencies& deps = ranks_.deps;
@@ -172,8 +172,9 @@ void Records::enter(const SetView& s) {
   recall_edges(*rank, *s.view);
 }
 
-// For edges with the ends of the record. In rounds the state of an edge fits one round of its other
-// end, and the ends were recorded in different rounds: only a rank without edges takes it over.
+// Recalls the state of the edges that have the same two ends as in the record. In rounds the state
+// of an edge belongs to one round of both ends, but the ends were recorded in different rounds:
+// only a rank without edges takes it over.
 void Records::recall_edges(StateRank& rank, const View& view) {
   const RankRecordPtr record =
       rank.has_rest() ? std::exchange(rank.rest().resumed, nullptr) : nullptr;

@@ -1,8 +1,8 @@
 // Records: ranks that are added, copied, recorded and removed.
 //
 // Invariants: a rank starts from the objective's initial point, from the state of another rank or
-// from its own record, whichever has most gradients. The state of an edge is taken over only if the
-// edge is the same one. The vectors of one rank at a time are copied to or from a device.
+// from its own record, whichever has the most gradients. The state of an edge is taken over only if
+// the edge is the same one. The vectors of one rank at a time are copied to or from a device.
 #pragma once
 #include <functional>
 #include <vector>
@@ -34,7 +34,7 @@ class Records {
 
   Ranks& ranks_;
   Exchanges& exchanges_;
-  Buffer common_start_;  // on a device, where all ranks begin alike: once one has come
+  Buffer common_start_;  // on a device, if all ranks have the same start; set by the first
 };
 
 }  // namespace grapevine

@@ -25,7 +25,8 @@ void add_far_edges(int rank, const Guard& guard, std::vector<FarEdge>& far) {
 
 }  // namespace
 
-// see(rank, x) of every rank from `place` on, x its parameters in the host's memory, then done().
+// Calls see(rank, x) for every rank from `place` on, with its parameters in the host's memory, then
+// done().
 void Reports::read_all(size_t place, Seen see, std::function<void()> done) {
   const ParameterLayout& layout = ranks_.layout();
   std::shared_ptr<Buffer> x;
@@ -51,7 +52,7 @@ void Reports::read_all(size_t place, Seen see, std::function<void()> done) {
   done();
 }
 
-// Which ranks a sample includes: those that are apart only if all are.
+// A sample leaves out the ranks that are apart, unless all are.
 std::function<bool(const StateRank&)> Reports::in_sample() const {
   const bool all_are = std::ranges::all_of(ranks_.all(), is_apart);
   return [all_are](const StateRank& rank) { return all_are || !is_apart(rank); };
@@ -120,13 +121,14 @@ void Reports::tell(StateRank& rank, std::function<void(RankParameters)> reply) {
   ranks_.turns.lower({x.get()}, [told, reply] { reply(told); });
 }
 
-// The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
+// The sum over all ranks of what gossip conserves. Null: it is not audited, or the rule conserves
+// nothing.
 std::shared_ptr<Buffer> Reports::conserved() {
   auto sum = std::make_shared<Buffer>(ranks_.execution, ranks_.layout().size(), DType::f64);
   bool audited = ranks_.deps.audits && !ranks_.turns.is_closed() && ranks_.keeps_sum();
   for (StateRank& rank : ranks_.all()) {
     if (!rank.rule || !audited) continue;
-    // Ranks in the middle of different rounds have no common sum.
+    // Ranks in different rounds have no common sum.
     const bool halfway = rank.local() != nullptr ? rank.in_round
                                                  : ranks_.is(Pattern::rounds) &&
                                                        rank.gradients != ranks_.all()[0].gradients;

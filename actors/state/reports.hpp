@@ -15,7 +15,7 @@ class Reports {
 
   void sample(const Sample&, std::function<void(SampleReply)> reply);
   void tell(StateRank&, std::function<void(RankParameters)> reply);
-  /// `broken_after_norm`: the norms of jumps whose other half may be missing, summed.
+  /// `broken_after_norm`: the sum of the norms of jumps whose other half may be missing.
   void collect(double broken_after_norm, std::function<void(Collected)> reply);
   StateReport report(double broken_after_norm);
 

@@ -1,15 +1,16 @@
 // RingParts: the pool for the parts of collective rounds (conversations/collective.hpp).
 //
-// A ring of r ranks cuts the vector of d elements into r parts, and of each rank some r are out at
-// once: it keeps the last r that it has sent, of which one sum goes all around the ring, and takes
-// one more. So however large the ring is, a rank's parts are little more than one vector; but the
+// A ring of r ranks cuts the vector of d elements into r parts. A rank uses about r parts at a
+// time: the last r that it sent, because a sum travels once around the ring, and one more. So the
+// parts of a rank take little more memory than one vector, in a ring of any size. But a smaller
+// ring has larger parts. One pool serves rings of R/2 to R ranks:
 // smaller the ring is, the larger is each. One pool serves rings of R/2 to R ranks,
-//
+
 //   R = n, n/2, n/4, ..., 2  (rounded up), the smallest that is not below r
 //   size = d / (R/2) + 1,  count = m (R + 4) for m ranks here
 //
-// so one is made when half of the ranks have gone, and not at each death, and serves again when
-// they have come back. Where more ranks join than the n of the start, R is 2n, 4n, ...
+// So a new pool is made when half of the ranks have gone, not at each death, and it serves again
+// when they return. If more ranks join than the n of the start, R is 2n, 4n, ...
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -15,7 +15,7 @@ State::State(caf::actor_config& config, StateDependencies deps)
       records_(ranks_, exchanges_),
       reports_(ranks_) {}
 
-// --- what waits
+// --- requests that wait
 
 DeviceTurns::Owner State::turns_owner() {
   constexpr double kLook_s = 1;
@@ -47,7 +47,7 @@ void State::in_turn(Message& message, Serve serve) {
   });
 }
 
-// Work for no particular rank, when a device may be full.
+// Runs work of no particular rank that may need memory of a device.
 template <class Work>
 void State::within_memory(Work&& work) {
   try {
@@ -64,12 +64,12 @@ void State::lose_device() {
   lose_ranks("it is lost, and its ranks with it");
 }
 
-// Answers everything that waits: with a rank that is gone, or with nothing.
+// Answers all requests that wait, as if their rank had gone.
 void State::lose_ranks(const char* why) {
   ranks_.turns.close(false);
   for (const StateRank& rank : ranks_.all()) {
     if (!rank.rule) continue;
-    send(rank.communicator, Order::leave);  // no exchange of theirs is answered any more
+    send(rank.communicator, Order::leave);  // its exchanges get no more answers
     ranks_.drop(rank.rank);
   }
   ranks_.turns.dismiss();
@@ -81,7 +81,7 @@ void State::take_in_turn(const TakeRequest& r) {
   const auto serve = [this, r](const CommunicatorActor& asker) {
     const bool served = ranks_.guarded(r.rank, [&] {
       if (StateRank* rank = ranks_.find(r.rank)) return exchanges_.take(*rank, r);
-      send(asker, Taken{r.take.ticket, {}, 0});  // not attached yet, or gone
+      send(asker, Taken{r.take.ticket, {}, 0});  // not added yet, or gone
     });
     if (!served) send(asker, Taken{r.take.ticket, {}, 0});
   };
@@ -135,7 +135,7 @@ State::behavior_type State::make_behavior() {
   if (ranks_.deps.device) {
     ranks_.deps.device->device().on_lost(
         [self = caf::actor_cast<caf::weak_actor_ptr>(ctrl()), objective = ranks_.deps.objective] {
-          objective->lose_gpu();  // also of a run that has ended
+          objective->lose_gpu();  // also if the run has ended
           if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
             caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceLost{});
         });

@@ -1,13 +1,13 @@
 // State: the actor that owns every buffer of its ranks. No other actor touches them.
 //
-// It handles one message at a time, so no lock exists and no reader sees half-mixed weights. Its
+// It handles one message at a time, so there is no lock and no reader sees half-mixed weights. Its
 // parts: ranks.hpp (the ranks that are here), copies.hpp (the parameters for the next steps),
 // exchanges.hpp, steps.hpp, guest_steps.hpp, records.hpp (ranks that are added, recorded and
 // removed) and reports.hpp.
 //
-// The vectors are in the host's memory, or all of them on a device (device_share.hpp); the code is
-// the same. A handler that needs a number from a device (is this snapshot too far?) asks for it
-// first and continues when the answer has arrived (device_turns.hpp). On the CPU all answers are
+// The vectors are in the host's memory, or all of them on a device (device_share.hpp), with the
+// same code. A handler that needs a number from a device (is this snapshot too far?) asks for it
+// first and continues when the answer has arrived (device_turns.hpp). On the CPU every answer is
 // there at once, and nothing waits.
 #pragma once
 #include "actors/mail/mail_state.hpp"
@@ -50,14 +50,14 @@ class State final : public StateActor::base {
 
     void operator()(Answer answer) const {
       DeviceTurns& turns = state->ranks_.turns;
-      if (turns.remove_answer(number))  // else it has been told that there is nothing
+      if (turns.remove_answer(number))  // else add_answer's answer was given
         caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
       turns.leave_room();
     }
   };
   template <class Answer>
   Reply<Answer> reply_of(Answer nothing);
-  /// answer(rank, reply) in the rank's turn; `nothing` if there is no such rank.
+  /// Calls answer(rank, reply) in the rank's turn; replies `nothing` if there is no such rank.
   template <class Answer, class Give>
   caf::typed_response_promise<Answer> answered(int rank, Answer nothing, Give answer);
 

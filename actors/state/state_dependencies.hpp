@@ -15,11 +15,11 @@
 
 namespace grapevine {
 
-/// At most, of all ranks of a state actor together.
+/// Capacities, for all ranks of a state actor together.
 struct StatePools {
   size_t snapshots = 0;
-  size_t messages = 0;  // what goes to other ranks
-  RingParts parts;      // of the ring of all
+  size_t messages = 0;  // messages to other ranks
+  RingParts parts;      // of the ring of all ranks
   size_t ranks = 0;     // here
 };
 
@@ -30,18 +30,19 @@ struct StateDependencies {
   RuleSettings rule = {};
   InnerSteps inner = {};
   uint64_t seed = 1;
-  std::shared_ptr<ForkJoin> pool = {};       // splits passes over large vectors; may be empty
-  std::shared_ptr<DeviceShare> device = {};  // where the ranks live; null: in the host's memory
-  int ranks = 1;                             // of the objective
+  std::shared_ptr<ForkJoin> pool = {};  // splits passes over large vectors; may be empty
+  // It holds the ranks. Null: they are in the host's memory.
+  std::shared_ptr<DeviceShare> device = {};
+  int ranks = 1;   // of the objective
   int groups = 1;  // state actors of the node: this one serves every groups-th rank
   StatePools pools = {};
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
-  bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
-  bool recorded = false;           // its ranks will be, for checkpoints
-  bool guarded = true;             // false: whatever is finite is taken whole, to compare with
-  bool audits = false;  // follow what must be conserved through every gradient: two passes more
-  // Told which rank's rule has thrown what, and of a device that is lost; such a rank is as one
-  // that has gone. Empty: none throws.
+  bool measures_distance = false;  // measure the distance across an edge from time to time
+  bool recorded = false;           // checkpoints record its ranks
+  bool guarded = true;             // false: a finite message is always taken whole, for comparison
+  bool audits = false;             // audit the conserved sum at every gradient: two more passes
+  // Called when a rule throws (the rank then counts as gone) and when a device is lost. Empty: no
+  // rule throws.
   std::function<void(const std::string& where, const std::string& text)> on_throw = {};
 };
 

@@ -10,13 +10,14 @@ void Steps::clear() {
   after_ = Buffer();
 }
 
-// --- how long this rank's own steps are
+// --- the length of a rank's own steps
 
-// step() moves x; its length is |x afterwards - x before|, both as gradients see x. If the step
-// itself writes x somewhere, that is `x_after`. Then(rank), when the guard knows the length.
+// Measures a step: step() changes x, and its length is |x after - x before|, with x as gradients
+// see it. If the step itself writes x, `x_after` is that vector. Calls then(rank) when the guard
+// knows the length.
 template <class Step, class Then>
 void Steps::measured(StateRank& rank, double now, Step&& step, ConstVec x_after, Then&& then) {
-  if (ranks_.is(Pattern::collective)) {  // its own gradient is judged instead
+  if (ranks_.is(Pattern::collective)) {  // the guard judges its gradient instead
     step();
     return then(rank);
   }
@@ -91,10 +92,10 @@ void Steps::gradient(Gradient& g) {
   if (g.wants_copy) copies_.send(*rank, std::move(copy));
 }
 
-// --- what a rank does alone
+// --- inner steps
 
-// A rank that has done nothing takes part in a round of others without a step of its own, which
-// would be one of the momentum alone; where one is taken of a sum, all take it.
+// If a rank has taken no inner step, its rule takes no step in a round with others: that step would
+// be one of the momentum alone. In an all-reduce all ranks take the same step.
 double Steps::outer_lr(bool has_done) const {
   return has_done || ranks_.is(Pattern::collective) ? ranks_.deps.inner.outer_lr : 0;
 }
@@ -144,7 +145,7 @@ void Steps::step_by_front(StateRank& rank, const GuestFronts::Front& of, double 
   measured(rank, now, step, of.front, std::move(then));
 }
 
-// Where ranks wait for each other they hand in together, so one that has done nothing takes part.
+// If ranks wait for each other, a rank without inner steps takes part in the common round.
 void Steps::hand_in(StateRank& rank) {
   LocalSteps& local = *rank.local();
   const bool waits = !ranks_.is(Pattern::pairwise) && ranks_.method.waits;

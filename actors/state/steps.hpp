@@ -1,7 +1,7 @@
-// Steps: what a rank does without other ranks: the gradients of its worker, and its inner steps
-// (local_steps.hpp).
+// Steps: what a rank does without other ranks: it takes the gradients of its worker, and inner
+// steps (local_steps.hpp).
 //
-// Invariant: the guard knows the length of every step of a rule before the next exchange is judged.
+// Invariant: the guard knows the length of every step of a rule before it judges the next exchange.
 #pragma once
 #include <functional>
 
@@ -16,13 +16,14 @@ class Steps {
       : ranks_(ranks), copies_(copies), exchanges_(exchanges) {}
 
   void gradient(Gradient&);
-  /// The rule takes base - front as a gradient for its outer optimizer. Then the front is x, or x
+  /// The rule takes base - front as a gradient for its outer optimizer. The front becomes x, or x
   /// after the local part of a round.
   void step_by_front(StateRank&, const GuestFronts::Front&, double lr,
                      std::function<void(StateRank&)> then);
-  /// The learning rate of a step of the rule after inner steps, of which there may be none.
+  /// The learning rate of the rule's step after a round of inner steps, which may be empty.
   double outer_lr(bool has_done) const;
-  /// The run ends: unfinished rounds of inner steps become steps of the rule, and no step follows.
+  /// At the end of the run: unfinished rounds of inner steps become steps of the rule. No step
+  /// follows.
   void hand_all_in();
   void clear();
 
@@ -38,8 +39,8 @@ class Steps {
   Ranks& ranks_;
   Copies& copies_;
   Exchanges& exchanges_;
-  Buffer before_, after_;  // x at a step: its length is measured by them
-  Buffer nothing_;         // the gradient of a rank that has none; made when it is first wanted
+  Buffer before_, after_;  // x before and after a step, to measure its length
+  Buffer nothing_;         // the gradient of a rank without one; made at the first use
   bool has_handed_in_ = false;
 };
 

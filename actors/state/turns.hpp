@@ -1,5 +1,5 @@
-// Turns: requests to a rank wait, in order, while work of the rank is under way on a device. If no
-// work is under way, this costs one test of an empty map.
+// Turns: while a device works for a rank, further requests to the rank wait, in order. If no rank
+// is held, this costs one test of an empty map.
 #pragma once
 #include <deque>
 #include <functional>
@@ -11,21 +11,23 @@ namespace grapevine {
 
 class Turns {
  public:
-  /// Whether `rank` is held, so that who comes has to wait.
+  /// Whether `rank` is held, so that a request has to wait.
   bool is_held(int rank) const { return !held_.empty() && held_.contains(rank); }
   void wait(int rank, std::function<void()> work) {  // REQUIRES: is_held
     held_.at(rank).waiting.push_back(std::move(work));
   }
 
-  /// Work that wants every rank to stand between two turns: at once, or as soon as none is held.
+  /// Runs work that needs every rank to be between two turns: at once, or as soon as no rank is
+  /// held.
   void when_free(std::function<void()> work) {
     if (held_.empty()) return work();
     waiting_for_all_.push_back(std::move(work));
   }
 
   void hold(int rank) { ++held_[rank].count; }
-  /// Once for each hold(). The last one lets those who wait have their turns, until one holds the
-  /// rank again; one that holds it and lets it go at once leaves the others to whoever serves.
+  /// Called once for each hold(). The last release() runs the requests that wait, until one of them
+  /// holds the rank again. If one holds and releases the rank at once, the outer release()
+  /// continues with the others.
   void release(int rank) {
     const auto found = held_.find(rank);
     if (found == held_.end() || --found->second.count > 0) return;
@@ -42,7 +44,7 @@ class Turns {
     for (const auto& work : std::exchange(waiting_for_all_, {}))
       work();
   }
-  /// Nobody is held any more, and all who wait have their turns.
+  /// Ends all holds and runs all requests that wait.
   void let_go() {
     for (auto& [rank, held] : std::exchange(held_, {}))
       for (const auto& work : held.waiting)
