@@ -14,11 +14,11 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kPoll_s = 0.1;  // between two considerations, at most
+constexpr double kPoll_s = 0.1;  // the longest time between two calls of consider()
 constexpr double kFetchDials_s = 3;
 constexpr size_t kGraphMade = 512;
 
-// The member of each rank, in the order of the graph's places.
+// The member that has each rank, in the order of the graph's places.
 std::vector<uint32_t> members_of(const std::vector<MemberTable::Place>& places) {
   std::vector<uint32_t> members;
   for (const MemberTable::Place& place : places)
@@ -31,13 +31,13 @@ std::vector<uint32_t> members_of(const std::vector<MemberTable::Place>& places) 
 Cluster::Cluster(caf::actor_config& config, ClusterDependencies deps)
     : ClusterActor::base(config), deps_(std::move(deps)), lifecycle_(deps_.lifecycle) {}
 
-// A message that came before ClusterStart, which is under way.
+// Sends a message that came before ClusterStart to this actor again.
 template <class Mail>
 void Cluster::again(Mail mail) {
   send(caf::actor_cast<ClusterActor>(this), std::move(mail));
 }
 
-// --- the membership and what follows from it
+// --- the membership and its effects
 
 void Cluster::handle(
     const std::function<void(Membership&, double now, MembershipEffects&)>& event) {
@@ -111,7 +111,7 @@ void Cluster::publish_what_is_due() {
   if (rates_.due(now)) tell_rates();
 }
 
-/// The transfers, of who there is.
+/// Tells the transfers which members there are.
 void Cluster::tell_members() {
   views_.done(deps_.clock.now());
   told_digest_ = membership_->table().digest();
@@ -146,7 +146,7 @@ void Cluster::new_roster() {
 
 void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
                         const std::string& topology) {
-  // Few nodes are linked anyway; a graph of many ranks takes a while to make.
+  // Few nodes are all linked anyway. A graph of many ranks takes some time to make.
   if (membership_->table().live_count() <= kAllLinked + 1 && places.size() > kGraphMade) return;
   const std::vector<uint32_t> others =
       nodes_talked_to(*deps_.settings, topology, members_of(places), 0);
@@ -158,12 +158,12 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
   tell(&Membership::talks_with, others);
 }
 
-// --- the way through the run
+// --- the phases of the node
 
 void Cluster::consider() {
   LifecycleEffects effects;
   lifecycle_.consider(deps_.clock.now(), membership_->table(), effects);
-  carry_out(effects);  // its time comes with a poll
+  carry_out(effects);  // timer_at is not needed: a poll calls consider()
 }
 
 void Cluster::carry_out(const LifecycleEffects& effects) {
@@ -178,7 +178,8 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
     want_mean();
   }
   if (effects.drain) {
-    // The node that wished it may die before all have heard, so each node that stops says it too.
+    // The node that asked for the stop may die before all others know, so each node that stops
+    // repeats it.
     if (stops_) tell(&Membership::stop);
     for (const Member& m : membership_->graph())
       expected_.push_back(m.node);
@@ -208,7 +209,7 @@ void Cluster::begin() {
   send(parts_.node, std::move(begin));
 }
 
-/// Of push-sum: it goes with the ranks here, so the weights of the others add up to less.
+/// Push-sum: the weight of the ranks here goes with them, so the weights of the others sum to less.
 void Cluster::count_lost_weight() {
   for (const RankParameters& p : ended_.parameters)
     ending_.mass_lost += p.counts.push_weight;
@@ -221,13 +222,13 @@ void Cluster::fetch() {
   fetch_from_somebody();
 }
 
-// From those with whom links stand; where there are none, some are dialled first.
+// Fetches from nodes with a link. If there are none, it dials some first.
 void Cluster::fetch_from_somebody() {
   FoundSources found =
       find_sources(membership_->graph(), membership_->self().node,
                    [this](const std::string& node) { return membership_->linked(node); });
   if (!found.dials.empty() && deps_.clock.now() < fetch_until_s_)
-    return need_links(found.dials);  // it is tried again with the next poll
+    return need_links(found.dials);  // the next poll tries again
   fetch_until_s_ = kNever;
   if (found.sources.empty()) {
     say("no node can give the state of a rank: the ranks here start from the beginning");
@@ -263,7 +264,7 @@ void Cluster::conclude() {
 
 void Cluster::want_mean() { tell(&Membership::want_mean); }
 
-/// In the mean of a snapshot.
+/// Whether the ranks here are in the mean of a snapshot.
 bool Cluster::takes_part() const {
   using Phase = RunLifecycle::Phase;
   return lifecycle_.phase() >= Phase::training && lifecycle_.phase() < Phase::averaging;
@@ -281,14 +282,14 @@ void Cluster::begin_mean(BeginMean begin) {
     else
       cut_.insert(node);
   }
-  need_links({cut_.begin(), cut_.end()});  // perhaps they can be reached by the next mean
+  need_links({cut_.begin(), cut_.end()});  // the next mean may reach them
   tell_members();
   send(parts_.transfers, std::move(begin));
 }
 
 void Cluster::on_mean(MeanResult& result) {
   if (result.serial == 0) {
-    // A node that leaves and reports that it has a mean has received the reports of all others.
+    // A node that leaves after it reported its mean has received the reports of all others.
     if (!result.missing.empty()) tell(&Membership::tell_mean, MeanTold{});
     ending_.mean = result.mean;
     ending_.missing = std::move(result.missing);
@@ -302,7 +303,7 @@ void Cluster::on_mean(MeanResult& result) {
   if (more) want_mean();
 }
 
-// --- others are gone
+// --- other nodes end
 
 void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 
@@ -311,7 +312,7 @@ void Cluster::ended(const std::string& node) {
   const MemberTable& table = membership_->table();
   const MemberState state = table.at(*table.find(node)).state;
   const bool is_over = lifecycle_.phase() > RunLifecycle::Phase::weighing;
-  if (state == MemberState::dead && is_over)  // the nodes go one after the other
+  if (state == MemberState::dead && is_over)  // the nodes end one after the other
     return say(fmt::format("{} does not answer any more", node));
   if (state == MemberState::dead) raise(missed_.died(node, deps_.clock.now(), table.live_count()));
   if (state == MemberState::left && !is_over) missed_.left(node);
@@ -333,7 +334,7 @@ void Cluster::departed(const std::string& node) {
 
 // --- events
 
-// The graph changes once the nodes have heard of it.
+// The graph changes once the nodes have received the change.
 Result<std::string> Cluster::reconfigure(const std::string& topology) {
   const std::vector<uint32_t> members = members_of(membership_->table().places());
   const auto ranks = static_cast<int>(members.size());
@@ -346,7 +347,7 @@ Result<std::string> Cluster::reconfigure(const std::string& topology) {
 
 void Cluster::on_heard(Heard& heard) {
   if (!membership_) return again(std::move(heard));
-  for (const Member& m : heard.packet.news) {  // a membership that has left hears no more
+  for (const Member& m : heard.packet.news) {  // the membership ignores packets once it has left
     if (!is_over(m)) continue;
     const auto known = membership_->table().find(m.node);
     if (known && membership_->table().live(*known)) lifecycle_.gone(m.node);
@@ -356,14 +357,14 @@ void Cluster::on_heard(Heard& heard) {
   if (!heard.packet.work.empty()) tell_work();
 }
 
-/// Tells the node what all others have done.
+/// Tells the node the work of all others.
 void Cluster::tell_work() {
   if (!membership_ || !may_pool(*deps_.settings)) return;
   auto others = std::make_shared<std::vector<MemberWork>>(work_of_others(*membership_));
   if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
 }
 
-// The rates measured here are used as they are told to the others.
+// The rates measured here are used when the others are told them.
 void Cluster::rates_have_come() {
   if (!membership_) return;
   const double now = deps_.clock.now();
@@ -386,7 +387,8 @@ void Cluster::suspect(int rank) {
     if (member == 0 || is_over(m)) continue;
     if (static_cast<uint32_t>(rank) - m.first_rank >= m.ranks) continue;
     ++suspects_;
-    return tell(&Membership::suspect, std::string(m.node));  // the record may move meanwhile
+    // A copy: the record may move meanwhile.
+    return tell(&Membership::suspect, std::string(m.node));
   }
 }
 
@@ -445,7 +447,8 @@ void Cluster::on_link(LinkDown& down) {
 void Cluster::on_link(DialFailed& failed) {
   if (!membership_) return again(std::move(failed));
   lifecycle_.dial_failed(failed.address, failed.reason, is_final(failed.reason));
-  // It stood still until the others let another of its name in: no one of them links with it now.
+  // The process stood still until the others admitted another process with its name. Now none of
+  // them accepts its links.
   if (failed.reason == kNameTaken && membership_->alone() &&
       lifecycle_.phase() > RunLifecycle::Phase::joining)
     return name_taken();
@@ -477,11 +480,11 @@ void Cluster::on_ranks(RankLost gone) {
     told = m.rank_gone(now, static_cast<uint32_t>(gone.rank), out);
   });
   if (told) return;
-  lifecycle_.leave();  // more than a record can tell
+  lifecycle_.leave();  // a record cannot hold so many
   if (membership_) consider();
 }
 
-// The next of the ranks here: all of them are neighbours, or nearly.
+// The next of the ranks here, which are all neighbours, or nearly.
 int Cluster::neighbour_of(int rank) const {
   const Member& self = membership_->self();
   const uint32_t place = static_cast<uint32_t>(rank) - self.first_rank;
@@ -560,7 +563,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
       [this](Tick) { on_tick(); },
       [this](const Reconfigure& change) -> caf::result<std::string> {
-        if (!membership_)  // ClusterStart is on its way
+        if (!membership_)  // ClusterStart has not come yet
           return delegate(caf::actor_cast<ClusterActor>(this), change);
         const Result<std::string> done = reconfigure(change.topology);
         if (!done) return caf::make_error(caf::sec::invalid_argument, done.error().message);

@@ -31,15 +31,15 @@ namespace grapevine {
 /// The result of a node at its end.
 struct ClusterEnding {
   std::optional<Error> failure;
-  MeanPtr mean;  // of all ranks; null: no ranks were left, or none was to be had
+  MeanPtr mean;  // over all ranks; null: no ranks were left, or it could not be computed
   int nodes = 0;
-  std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
-  std::vector<std::string> lost;     // nodes that answer no more: dead, still, or cut off
-  std::vector<std::string> left;     // nodes that left while others trained, and are not back
+  std::vector<std::string> missing;  // nodes that may not have the same mean
+  std::vector<std::string> lost;     // nodes that do not answer: dead, stopped or cut off
+  std::vector<std::string> left;     // nodes that left while others trained and did not come back
   std::vector<Departure> departures;
   bool drained = false;  // somebody asked this node alone to leave
-  bool stopped = false;  // and nobody is left who goes on with the run
-  double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
+  bool stopped = false;  // drained, and no other node continues the run
+  double mass_lost = 0;  // the weight (push-sum) of the ranks here, which have left the others
 };
 
 struct ClusterDependencies {
@@ -63,13 +63,13 @@ class Cluster final : public ClusterActor::base {
   void on_exit() override;
 
  private:
-  static constexpr double kView_s = 0.02;  // until the members are told of at the earliest
+  static constexpr double kView_s = 0.02;  // the transfers get the members at most this often
 
   template <class Mail>
   void again(Mail mail);
-  /// Tells the membership, carries out what it wants, and considers what follows.
+  /// Tells the membership, carries out its effects, and considers what follows.
   void handle(const std::function<void(Membership&, double now, MembershipEffects&)>& event);
-  /// The same, of one event of Membership's and what it takes.
+  /// The same, for one event of Membership with its arguments.
   template <class... Given>
   void tell(auto event, const Given&... given);
   void carry_out(MembershipEffects&);
@@ -97,7 +97,7 @@ class Cluster final : public ClusterActor::base {
   void on_ranks(RunEnded&);
   void on_ranks(RankLost);
   int neighbour_of(int rank) const;
-  bool somebody_else() const;  // lives; REQUIRES: it has begun
+  bool somebody_else() const;  // is alive; REQUIRES: it has begun
   void name_taken();
   void on_transfers(StateCame&);
   void on_transfers(const CannotReach&);
@@ -130,14 +130,13 @@ class Cluster final : public ClusterActor::base {
   MissedNodes missed_;
   ClusterEnding ending_;
   MeanOrders orders_;
-  std::deque<caf::typed_response_promise<MeanResult>> wanted_;  // consoles that wait for one
-  std::set<std::string>
-      cut_;             // nodes of whom the membership was told that this one cannot reach them
-  bool stops_ = false;  // the whole run
+  std::deque<caf::typed_response_promise<MeanResult>> wanted_;  // consoles that wait for a mean
+  std::set<std::string> cut_;  // nodes that this one reported as unreachable
+  bool stops_ = false;         // the whole run
   NextTimer timer_;
-  Pace rosters_, rates_;           // that are published here
+  Pace rosters_, rates_;           // of what is published here
   Pace views_{kView_s};            // of the members, for the transfers
-  double fetch_until_s_ = kNever;  // somebody is dialled to fetch from
+  double fetch_until_s_ = kNever;  // a link for fetching is dialled until then
   uint64_t roster_epoch_ = 0, told_digest_ = 0;
   int graph_ranks_ = 0;
   Departures departures_;

@@ -1,5 +1,5 @@
-// Mail between the actors that join a process to the others of its run, and their interfaces: the
-// cluster agent, the transfers and the console server.
+// Mail between the actors that connect a process with the others of its run, and their interfaces:
+// the cluster actor, the transfers and the console server.
 #pragma once
 #include <map>
 #include <memory>
@@ -27,10 +27,10 @@ struct DialFailed {
   std::string address, reason;
   bool refused = false;
 };
-struct Contested {  // the name of a member: is it there?
+struct Contested {  // a process claims the name of a member
   std::string node;
 };
-struct Heard {  // of the membership
+struct Heard {  // a packet of the membership
   std::string node;
   MembershipPacket packet;
 };
@@ -59,9 +59,9 @@ struct BulkEnded {
   std::string reason;
 };
 
-// To the cluster agent.
-struct Leave {           // this node alone; the others go on
-  bool drained = false;  // its operator asked for it, and may start it again
+// To the cluster actor.
+struct Leave {           // this node alone; the others continue
+  bool drained = false;  // its operator asked for it and may start it again
 };
 struct Stop {};  // the whole run
 struct RunEnded {
@@ -69,7 +69,7 @@ struct RunEnded {
   std::vector<RankParameters> parameters;  // of the ranks here, at one time
 };
 struct StateCame {
-  RankStatePtr state;  // null: nobody gave it
+  RankStatePtr state;  // null: no node gave it
 };
 struct HasMean {
   MeanTold mean;
@@ -78,41 +78,42 @@ struct CannotReach {
   std::string node;
 };
 struct NeedLinks {
-  std::vector<std::string> nodes;  // for some seconds
+  std::vector<std::string> nodes;  // which are needed for some seconds
 };
 using MeanPtr = std::shared_ptr<const Mean>;
 struct MeanResult {
   uint64_t serial = 0;  // of the snapshot; 0: the mean at the end
-  MeanPtr mean;         // null: it did not come here
+  MeanPtr mean;         // null: it did not arrive
   std::vector<std::string> missing;
 };
-struct WantStatus {};  // answered by what the agent knows: the rest of it is empty
-struct WantMean {};    // answered by MeanResult, of a mean that begins after it was asked for
+struct WantStatus {};  // answered with what this actor knows
+struct WantMean {};    // answered with the MeanResult of a mean that begins later
 
 // To the transfers.
 struct FetchFrom {
-  std::vector<FetcherOptions::Source> sources;  // in the order in which they are asked
+  std::vector<FetcherOptions::Source> sources;  // in the order of requests
 };
-/// The members, whenever they have changed.
+/// The members, after each change.
 struct MembersSeen {
   std::shared_ptr<const std::vector<Member>> all;  // by name
-  uint64_t epoch = 0;                              // that they make
-  std::vector<std::string> unheard;                // whose requests for means are not heard
+  uint64_t epoch = 0;                              // of these members
+  std::vector<std::string> unheard;                // whose requests for means do not count
 };
 struct BeginMean {
   uint64_t serial = 0;                     // 0: the mean at the end
-  std::vector<RankParameters> parameters;  // of the ranks here, of the mean at the end
+  std::vector<RankParameters> parameters;  // of the ranks here, for the mean at the end
   std::vector<std::string> expected;       // nodes that took part when the end began
 };
 struct SumMore {
   uint64_t mean = 0;
-};                      // to itself: the next piece of the ranks' sum, for the mean of this number
-struct HashMore {};     // to itself: the next piece of a state that is wanted
-struct WantRefused {};  // answered by what peers sent and might not
+};                      // to itself: sum the next piece, for the mean of this number
+struct HashMore {};     // to itself: hash the next piece of a requested state
+struct WantRefused {};  // answered with counts of refused messages
 struct Refused {
   std::map<std::string, uint64_t> by_reason;  // pieces and requests
 };
-struct MeasureLeaving {};  // of the next snapshot: how far is the others' mean from that of all?
+// In the next snapshot: the distance from the mean of all to that of the others.
+struct MeasureLeaving {};
 struct LeavingMeasured {
   int here = 0, of = 0;  // ranks
   double mean_changed_by = 0;
@@ -143,7 +144,7 @@ using ConsoleActor =
     caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
                      Takes<BulkEnded>, Takes<EpochInfo>, Takes<Note>, Takes<Tick>>;
 
-// Sent to each actor once all others have been spawned.
+// Sent to each actor once all others are spawned.
 struct ClusterStart {
   std::shared_ptr<Links> links;
   NodeActor node;

@@ -17,13 +17,13 @@ namespace {
 constexpr size_t kEventsKept = 100, kReasonsKept = 32, kMeansKept = 2;
 constexpr double kMeanKept_s = 30;
 constexpr char kNotHere[] = "this node does not support this request";
-constexpr char kFollow[] = "follow";  // the argument of events
+constexpr char kFollow[] = "follow";  // an argument of `events`
 
 std::string names_file(const std::string& topology) {
   return "topology \"" + topology + "\" names a file, accepted: a graph by its name";
 }
 
-// `count` bytes from `offset` on, of all vectors one after the other.
+// `count` bytes from `offset` on, of all vectors in order.
 std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
   std::string bytes;
   for (const Buffer& v : mean.vectors) {
@@ -38,14 +38,14 @@ std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
   return bytes;
 }
 
-// The refusal of an actor, in its own words; the text of one of CAF's errors.
+// The text of an actor's refusal, or of one of CAF's errors.
 std::string line_of(const caf::error& error) {
   const caf::message& context = error.context();
   if (context.match_elements<std::string>()) return context.get_as<std::string>(0);
   return to_string(error);
 }
 
-// For people, who compare the events of several nodes: never part of what is decided.
+// For people, who compare the events of several nodes. No decision uses it.
 std::string time_of_day() { return fmt::format("{:%H:%M:%S}", fmt::localtime(std::time(nullptr))); }
 
 }  // namespace
@@ -69,7 +69,7 @@ void ConsoleServer::turned_away(const TurnedAway& away) {
   if (deps_.say) deps_.say(line);
 }
 
-// Exchanges ask again for what was lost.
+// Lost frames need no action: exchanges request their data again.
 void ConsoleServer::bulk_ended(const BulkEnded& ended) {
   if (ended.lost == 0) return;
   note(fmt::format("the bulk link with {} ended, {} lost: {}", ended.node,
@@ -77,7 +77,7 @@ void ConsoleServer::bulk_ended(const BulkEnded& ended) {
                    ended.reason));
 }
 
-// All past events, and then each event as it happens.
+// Sends all past events, and then each event as it happens.
 void ConsoleServer::follow(uint64_t console) {
   for (const std::string& line : events_)
     parts_.links->reply(console, {true, true, line + "\n", {}, 0});
@@ -113,7 +113,7 @@ void ConsoleServer::answer(const Asked& asked) {
   }
 }
 
-// Its ranks are written down first: the node can be started again, and goes on from there.
+// Records the ranks first, so that the node can be started again and resume.
 void ConsoleServer::drain(uint64_t console) {
   constexpr std::chrono::seconds kAtMost{60};
   const auto leave = [this] { send(parts_.cluster, Leave{.drained = true}); };
@@ -162,7 +162,7 @@ void ConsoleServer::inject(uint64_t console, const std::string& text) {
       });
 }
 
-// Of the ranks here; answered once it is written, or cannot be.
+// Records the ranks here. The answer comes once the checkpoint is written or has failed.
 void ConsoleServer::take_checkpoint(uint64_t console) {
   if (!parts_.checkpointer)
     return reply(console, false, "this node writes no checkpoints: it has no run directory");
@@ -178,7 +178,7 @@ void ConsoleServer::answer_status(uint64_t console) {
   if (!deps_.render) return reply(console, false, kNotHere);
   request(parts_.cluster, caf::infinite, WantStatus{}).then([this, console](NodeStatus& known) {
     auto status = std::make_shared<NodeStatus>(std::move(known));
-    status->epoch = epoch_;  // of now: it came before the members did, and is none that they lack
+    status->epoch = epoch_;  // may be newer than the members, and has all epochs that they have
     request(parts_.node, caf::infinite, Report{}).then([this, console, status](NodeReport& ranks) {
       status->ranks = std::move(ranks);
       finish_status(console, std::move(*status));
@@ -271,7 +271,7 @@ ConsoleServer::behavior_type ConsoleServer::make_behavior() {
   return {
       [this](ConsoleStart& start) { parts_ = std::move(start); },
       [this](Asked& asked) {
-        if (!parts_.links)  // ConsoleStart is on its way
+        if (!parts_.links)  // ConsoleStart has not come yet
           return send(caf::actor_cast<ConsoleActor>(this), std::move(asked));
         answer(asked);
       },

@@ -3,7 +3,7 @@
 // It has its own mailbox, so a slow reader, a large model or a long status delays no other actor. A
 // snapshot is sent at the speed of its reader: each request names the mean and an offset, and gets
 // at most kAnswerBytes with their hash. So a reader that lost its connection continues at its
-// offset. The last means are kept for half a minute after they were last read.
+// offset. The last means are kept for half a minute after the last read.
 #pragma once
 #include <deque>
 #include <functional>
@@ -22,9 +22,9 @@ namespace grapevine {
 struct ConsoleDependencies {
   RunClock clock;
   std::shared_ptr<LinkTransport> transport;
-  // If one is empty, consoles are told so.
+  // If a function is empty, the console is told so.
   std::function<std::string(const NodeStatus&)> render;
-  std::function<std::string(const Mean&)> describe;  // of a snapshot: JSON, with its number
+  std::function<std::string(const Mean&)> describe;  // a snapshot as JSON, with its number
   std::function<Result<Plan>(const std::string& text)> read_plan;
   std::function<void(const std::string&)> say;
 };
@@ -43,7 +43,7 @@ class ConsoleServer final : public ConsoleActor::base {
     double used_s = 0;
   };
 
-  void note(const std::string& what);  // with the time of day
+  void note(const std::string& what);  // adds the time of day
   void turned_away(const TurnedAway&);
   void bulk_ended(const BulkEnded&);
   void follow(uint64_t console);
@@ -62,7 +62,7 @@ class ConsoleServer final : public ConsoleActor::base {
   ConsoleDependencies deps_;
   ConsoleStart parts_;
   std::deque<std::string> events_;
-  std::set<uint64_t> followers_;  // consoles that hear of each event
+  std::set<uint64_t> followers_;  // consoles that get each event
   std::map<std::string, uint64_t> turned_away_;
   EpochInfo epoch_;
   std::deque<Kept> kept_;

@@ -1,6 +1,7 @@
-// Departures: the nodes that a run has lost, as far as this node knows, and by how much each loss
-// moves the mean of the others: an estimate from what the state actors here have seen of its ranks.
-// A state machine without I/O; numbers identify departures that are not complete yet.
+// Departures: the nodes that a run has lost, as far as this node knows, and an estimate of how far
+// each loss moves the mean of the others. The estimate comes from the distances that the state
+// actors here have measured to its ranks. A state machine without I/O; numbers identify departures
+// that are not complete yet.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -16,13 +17,13 @@ namespace grapevine {
 
 class Departures {
  public:
-  /// `gone` has left or is dead, with its ranks, of so many. Each of `states` is asked what it has
-  /// seen of them. REQUIRES: states > 0.
+  /// `gone` has left or is dead, with its ranks, out of `of` ranks. Each of `states` state actors
+  /// is asked what it has measured. REQUIRES: states > 0.
   uint64_t open(const Member& gone, int of, double now, size_t states);
-  /// One of them has answered, or cannot. The departure, once all have.
+  /// A state actor has answered or cannot. Returns the departure once all have.
   std::optional<Departure> told(uint64_t number, const StateReport&);
 
-  /// Stores it with the last hundred. Returns the line to report.
+  /// Stores it among the last hundred. Returns the line to report.
   std::string record(Departure);
   const std::vector<Departure>& kept() const { return kept_; }
 
@@ -31,7 +32,7 @@ class Departures {
     Departure departure;
     Member gone;
     size_t awaited = 0;
-    double squares = 0;  // of distances on edges with its ranks
+    double squares = 0;  // of the distances on edges to its ranks
     int edges = 0;
   };
 

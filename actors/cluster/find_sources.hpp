@@ -1,4 +1,4 @@
-// From whom a newcomer fetches the state of a rank. Pure.
+// The nodes from which a new node fetches the state of a rank. Pure.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,11 +10,12 @@
 namespace grapevine {
 
 struct FoundSources {
-  std::vector<FetcherOptions::Source> sources;  // in the order in which they are asked
-  std::vector<std::string> dials;               // where there are none: with whom to link first
+  std::vector<FetcherOptions::Source> sources;  // in the order of requests
+  // If there are no sources: the nodes to link with first.
+  std::vector<std::string> dials;
 };
 
-/// The nodes of the graph that are linked. Nodes that start at the same time ask different ones.
+/// The nodes of the graph that are linked. Nodes that start at the same time get different orders.
 FoundSources find_sources(const std::vector<Member>& graph, const std::string& self,
                           const std::function<bool(const std::string& node)>& linked);
 

@@ -18,12 +18,13 @@ namespace {
 using Way = MeanPiece::Way;
 
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
-constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
-constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
+constexpr double kSnapshot_s = 5;  // a snapshot waits this long for other nodes
+constexpr double kUnlinked_s = 2;  // then a neighbour counts as cut off
 constexpr double kFirstMeanLapse_s = 2, kLeastMeanLapse_s = 2 * kAgain_s, kLongestMeanLapse_s = 8;
-constexpr double kTries = 4;       // of a piece, at least, before it is too late for it
-constexpr int kBadMeanPieces = 3;  // pieces that were refused: then the neighbour is done without
-constexpr size_t kReasons = 32;    // that are kept
+constexpr double kTries = 4;  // least number of requests for a piece within the patience
+// After so many refused pieces the mean continues without the neighbour.
+constexpr int kBadMeanPieces = 3;
+constexpr size_t kReasons = 32;  // reasons that are kept
 
 void divide_into(ConstVec sum, double ranks, Vec mean) {
   const auto* from = sum.as<double>();
@@ -215,7 +216,7 @@ void MeanExchange::lapse(double now, MeanEffects& out) {
 
 // --- the end of each event
 
-// An event divides one piece and packs one, because these take time; the other pieces follow at
+// An event divides one piece and packs one, because these take time. The other pieces follow at
 // once.
 void MeanExchange::finish(double now, MeanEffects& out) {
   bool all_sent = true;
@@ -247,7 +248,7 @@ void MeanExchange::finish(double now, MeanEffects& out) {
   }
 }
 
-/// All that live say that they have what is here; or one has left that saw them all say it.
+/// All live members report the mean that is here, or one has left that knew all these reports.
 bool MeanExchange::agreed() const {
   if (stage_ != Stage::whole) return false;
   bool all = true;
@@ -273,9 +274,9 @@ std::vector<std::string> MeanExchange::awaited() const {
   const bool decided = agreed();
   const bool from_below =
       std::any_of(neighbours_.begin(), neighbours_.end(), [this](const auto& n) {
-        return n.second.child && gives(n.second);  // then nothing can come from above
+        return n.second.child && gives(n.second);  // then nothing can come from the parent
       });
-  std::set<std::string> gone = began_with_;  // dead since the end began
+  std::set<std::string> gone = began_with_;  // members that died since the end began
   for (const MeanMember& m : members_) {
     gone.erase(m.node);
     if (m.node == self_ || m.left || has_it(m) || decided) continue;
@@ -405,7 +406,7 @@ void MeanExchange::divide() {
   result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
 }
 
-/// `next`: the place of the piece that is in turn; of any other the size is not judged.
+/// `next`: the place of the expected piece. The size of other pieces is not checked.
 std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p, ConstVec payload,
                                           const MeanShape::Place& next) const {
   if (n.child != (p.way == Way::up)) return "a piece against the tree";
@@ -438,8 +439,8 @@ void MeanExchange::do_without(const std::string& node, Neighbour& n, const std::
   out.cut.push_back(node);
 }
 
-/// The squared distance of a piece of the first vector, as a mean of its ranks, from the mean of
-/// the ranks that are in the sum here so far. 0 if one of the two has no ranks.
+/// The squared distance between a piece of the first vector, as a mean of its ranks, and the mean
+/// of the ranks in the sum here so far. 0 if one of the two has no ranks.
 double MeanExchange::square_from_here(const Neighbour& n, const MeanPiece& p,
                                       ConstVec payload) const {
   int64_t ranks = sum_->ranks_in[p.vector];
@@ -480,7 +481,7 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
           do_without(from, n, "what is no mean of ranks near those here", out);
       } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
                  std::exchange(n.in.skipped, n.in.have) != n.in.have) {
-        ask(now, from, n, true, out);  // pieces come in order: one was lost
+        ask(now, from, n, true, out);  // pieces come in order, so one was lost
       }
     }
   }

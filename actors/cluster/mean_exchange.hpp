@@ -13,20 +13,20 @@
 // A receiver asks for pieces, so it gets them at its own pace: at most kMeanWindow pieces of at
 // most 1 MiB are under way between two nodes. A node sends a piece as soon as it has it from all
 // its children (or from its parent), so depth costs latency but no bandwidth. Pieces of a neighbour
-// arrive in order. A lost piece is asked for again, with all after it: once for each piece, and
-// otherwise every kAgain_s, however often a neighbour asks. A node remembers one request of each
-// peer and direction, for any number.
+// arrive in order. If a piece is lost, it and all later pieces are requested again: once for each
+// piece, and otherwise every kAgain_s, however often a neighbour asks. A node remembers one request
+// of each peer and direction, for any number.
 //
 // A node compares the sum of a neighbour with the sum here. If the means of the first vector are
 // farther from each other than the ranks here can reach, the mean continues without that neighbour,
 // as if the two could not reach each other.
 //
 // A death, a new node or a cut changes the key and so the number, which starts with a new sum of
-// the ranks here. At the end of the run the mean is final when all live members report this
-// number with this hash, or when one of them has left after reporting that all did. Otherwise it is
-// final at a deadline, which every piece and every report extends; then `missing` has the names
-// of the others. A snapshot is final as soon as it is here; the node serves others until all have
-// it. Memory: one fp64 vector and one result. `now` as in membership.hpp.
+// the ranks here. At the end of the run the mean is final when all live members report this number
+// with this hash, or when one member has left after reporting that all did. Otherwise it is final
+// at a deadline, which every piece and every report extends; then `missing` has the names of the
+// others. A snapshot is final as soon as it is here; the node serves others until all have it.
+// Memory: one fp64 vector and one result. `now` as in membership.hpp.
 #pragma once
 #include <limits>
 #include <map>
@@ -44,9 +44,10 @@ namespace grapevine {
 
 constexpr uint64_t kMeanPieceElements = 128 * 1024;  // at most 1 MiB, of fp64
 constexpr uint32_t kMeanWindow = 4;
-constexpr double kAgain_s = 0.25;  // half of what an honest neighbour waits for a piece at least
+// Half of the shortest time that an honest neighbour waits for a piece.
+constexpr double kAgain_s = 0.25;
 
-/// The vectors that are averaged: both ends know them from what they have agreed on.
+/// The vectors that are averaged. Both ends know the shape from what they agreed on.
 struct MeanShape {
   struct Vector {
     std::string name;
@@ -63,23 +64,22 @@ struct MeanShape {
   Place place_of(uint32_t piece) const;  // REQUIRES: piece < pieces()
 };
 
-/// How many ranks are in each vector: one that has nothing to give to a vector is in the others.
+/// The number of ranks in each vector. A rank without values for a vector is in the others.
 using RanksIn = std::vector<int>;
 
 struct Mean {
-  std::vector<Buffer> vectors;  // as the shape has them; of no ranks: zeros
+  std::vector<Buffer> vectors;  // of this shape; of no ranks: zeros
   RanksIn ranks_in;
-  int ranks = 0, nodes = 0;  // that are in it: in the first vector
+  int ranks = 0, nodes = 0;  // in the first vector
   uint64_t number = 0, hash = 0;
 };
 
-/// The sum over the ranks of one node: fp64, as the shape has the vectors. Without ranks: no
-/// vectors.
+/// The sum over the ranks of one node: fp64 vectors of the shape. Without ranks: no vectors.
 struct MeanSum {
   std::vector<Buffer> vectors;
   RanksIn ranks_in;
-  // Of the ranks here, by their guards: the mean of other ranks is no farther off in the first
-  // vector, or it is none.
+  // From the guards of the ranks here: the mean of other ranks cannot be farther away in the first
+  // vector.
   double reach = std::numeric_limits<double>::infinity();
 };
 
@@ -92,73 +92,74 @@ struct MeanEffects {
     std::string to;
     MeanPiece what;
     ConstVec payload;
-    std::shared_ptr<const void> keeps;  // the payload, which nobody changes any more
+    std::shared_ptr<const void> keeps;  // keeps the payload alive, unchanged
   };
   struct Result {
-    std::shared_ptr<const Mean> mean;  // null: it did not come here, or is of no ranks
+    std::shared_ptr<const Mean> mean;  // null: it did not arrive, or has no ranks
     std::vector<std::string> missing;  // by name; of a snapshot: none
   };
   std::vector<Ask> asks;
   std::vector<Piece> pieces;
-  std::optional<uint64_t> sample;  // have the ranks here summed for this number, then call own()
-  std::vector<std::string> cut;    // neighbours that cannot be reached: the membership is told
+  std::optional<uint64_t> sample;  // sum the ranks here for this number, then call own()
+  std::vector<std::string> cut;    // neighbours that cannot be reached, for the membership
   std::optional<std::pair<uint64_t, uint64_t>> told;  // number and hash, for the membership
-  std::optional<Result> result;                       // once for each want() or end()
+  std::optional<Result> result;                       // one for each want() or end()
   std::vector<std::string> lines;
   double timer_at = 0;  // always set; replaces the earlier one
 };
 
 class MeanExchange {
  public:
-  /// `patience_s`: without any progress, until the others count as missing.
+  /// `patience_s`: without progress for this time, the others count as missing.
   MeanExchange(std::string self, MeanShape shape, double patience_s);
 
-  /// Of a snapshot, by the serial that the membership spreads (not 0). Nothing if it is the last
-  /// one.
+  /// Starts a snapshot, by the serial that the membership spreads (not 0). Nothing happens if it is
+  /// the last one.
   void want(double now, uint64_t serial, MeanEffects&);
-  /// The mean at the end; from now on it is the only one. `expected`: nodes that are missing where
-  /// they are dead by then; none: those that are there now.
+  /// Starts the mean at the end; from now on there is no other. `expected`: nodes that count as
+  /// missing if they are dead by then; none: the present nodes.
   void end(double now, std::vector<std::string> expected, MeanEffects&);
 
-  /// The nodes that take part, as the membership knows them: at every change.
+  /// The nodes that take part, as the membership knows them; called at every change.
   void view(double now, std::vector<MeanMember>, MeanEffects&);
   void linked(double now, const std::string& node, bool up, MeanEffects&);
   void own(double now, uint64_t number, MeanSum, MeanEffects&);
   void asked(double now, const std::string& from, const MeanAsk&, MeanEffects&);
-  /// `payload` is read before it returns.
+  /// Reads `payload` before it returns.
   void piece(double now, const std::string& from, const MeanPiece&, ConstVec payload, MeanEffects&);
   void timer(double now, MeanEffects&);
 
   bool idle() const { return stage_ == Stage::idle; }
   uint64_t number() const { return number_; }
   uint64_t serial() const { return serial_; }                  // of the last snapshot
-  std::vector<std::string> neighbours() const;                 // with whom links are needed
-  std::shared_ptr<const Mean> mean() const { return whole_; }  // the last that is here
-  std::vector<std::string> awaited() const;                    // whose pieces or word are missing
+  std::vector<std::string> neighbours() const;                 // to which links are needed
+  std::shared_ptr<const Mean> mean() const { return whole_; }  // the last complete one
+  // Whose pieces or reports are missing.
+  std::vector<std::string> awaited() const;
   const std::map<std::string, uint64_t>& refused() const { return refused_; }  // by reason
 
  private:
   enum class Stage { idle, summing, trading, whole };
-  struct Credit {  // what a neighbour has asked for
+  struct Credit {  // the requests of a neighbour
     uint32_t next = 0, until = 0;
-    uint32_t again_from = 0;  // the furthest that it was sent again from
+    uint32_t again_from = 0;  // the furthest piece from which it was sent again
     double again_at = -std::numeric_limits<double>::infinity();
   };
   struct Source {  // of pieces: a child, or the parent
     uint32_t have = 0, asked = 0;
-    uint32_t skipped = 0xFFFFFFFF;  // what it had when a piece too far came
-    std::vector<int64_t> ranks;     // in each vector, as its pieces say; -1: they have not yet
+    uint32_t skipped = 0xFFFFFFFF;  // value of `have` when a later piece came
+    std::vector<int64_t> ranks;     // per vector, as its pieces say; -1: unknown
     int bad = 0, lapses = 0;
-    double squares = 0;  // of the distance of its first vector's pieces from what is here
+    double squares = 0;  // of the distance between its first vector and the one here
     double due_at = std::numeric_limits<double>::infinity(), came_at = -1, gap_s = 0;
   };
   struct Neighbour {
     bool child = false;
-    uint32_t ranks_at_most = 0;  // of what it sends
+    uint32_t ranks_at_most = 0;  // in what it sends
     Source in;                   // a child's sums, or the parent's mean
-    Credit out;                  // of what goes to it
+    Credit out;                  // what goes to it
     double unlinked_since = 0;
-    bool cut = false;  // said
+    bool cut = false;  // reported
   };
 
   // Events.
@@ -181,10 +182,10 @@ class MeanExchange {
   void ask_more(double now, MeanEffects&);
   void ask(double now, const std::string& to, Neighbour&, bool again, MeanEffects&);
   void grant(double now, Neighbour&, const MeanAsk&) const;
-  uint32_t summed() const;  // pieces whose sums are whole here
+  uint32_t summed() const;  // pieces with complete sums
   int64_t ranks_in_sum(size_t vector) const;
-  bool gives(const Neighbour&) const;                           // pieces of it are awaited
-  bool needs(const std::string& node, const Neighbour&) const;  // a link
+  bool gives(const Neighbour&) const;                           // pieces of it are missing
+  bool needs(const std::string& node, const Neighbour&) const;  // needs a link
   double lapse_s(const Source&) const;
   double waits_s() const;  // without progress
 
@@ -197,10 +198,10 @@ class MeanExchange {
   std::vector<MeanMember> members_;  // by name
   std::set<std::string> links_, began_with_;
   std::map<std::string, Neighbour> neighbours_;
-  std::map<std::pair<std::string, MeanPiece::Way>, MeanAsk> early_;  // for numbers to come
+  std::map<std::pair<std::string, MeanPiece::Way>, MeanAsk> early_;  // for later numbers
   bool is_in_ = false, is_root_ = false;
   int nodes_ = 0;                 // in the tree
-  std::shared_ptr<MeanSum> sum_;  // of the ranks here, and of the children's as they come
+  std::shared_ptr<MeanSum> sum_;  // of the ranks here, and of the children so far
   std::shared_ptr<Mean> result_;
   uint32_t made_ = 0;  // pieces of the result
   std::shared_ptr<const Mean> whole_;

@@ -1,5 +1,5 @@
-// MeanOrders: when a node starts the mean of a snapshot, and whom it answers, as a state machine
-// without I/O.
+// MeanOrders: when a node starts the mean of a snapshot, and which requests it answers, as a state
+// machine without I/O.
 //
 // A node that needs a mean tells the membership that one more is requested: each request changes
 // the serial number. Means are computed one after the other. A request that comes during one shares
@@ -16,30 +16,30 @@ namespace grapevine {
 class MeanOrders {
  public:
   enum class Asked {
-    refused,  // too many wait
-    shares,   // the mean that comes next
-    first     // the membership is to spread that one more is wanted
+    refused,  // too many requests wait
+    shares,   // the next mean answers it
+    first     // the membership has to spread a new request
   };
-  /// One more asks, behind those who wait.
+  /// Adds a request to those that wait.
   Asked ask();
 
-  /// Of the membership, while the ranks here take part: the serial that begins now, if it is not
-  /// the one of before. 0: none is wanted.
+  /// `serial`: from the membership, while the ranks here take part. Returns it if a new mean begins
+  /// now. 0: no mean is requested.
   std::optional<uint64_t> wanted(uint64_t serial);
 
   struct Finished {
-    size_t answered = 0;  // so many of the first that wait
-    bool more = false;    // others wait: the membership is to spread that one more is wanted
+    size_t answered = 0;  // the number of answered requests, the oldest ones
+    bool more = false;    // others wait: the membership has to spread a new request
   };
-  /// The mean of that serial is here, or it is known that it will not come. Of one before the last
-  /// that began: nothing follows.
+  /// The mean of that serial is here, or cannot be computed. If a later one has begun: nothing
+  /// follows.
   Finished finished(uint64_t serial);
 
  private:
   static constexpr size_t kWaitAtMost = 64;
 
-  std::deque<uint64_t> waiting_;     // how many had begun here when each asked
-  uint64_t begun_ = 0, serial_ = 0;  // how many have, and the last one's serial
+  std::deque<uint64_t> waiting_;     // per request: the number of means begun before it
+  uint64_t begun_ = 0, serial_ = 0;  // of means; of the last one
   bool under_way_ = false;
 };
 

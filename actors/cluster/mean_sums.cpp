@@ -11,7 +11,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kSteps = 16;  // of a last place
+constexpr double kSteps = 16;  // per last place
 
 // The value of the last bit of an fp32 number.
 double last_place(float x) {

@@ -15,7 +15,7 @@ bool is_cut(const MeanKey& key, int a, int b) {
   return std::binary_search(key.cut.begin(), key.cut.end(), pair);
 }
 
-// The largest set of members between whom there is a way, by rising place.
+// The largest connected set of members, by rising place.
 std::vector<int> largest_part(const MeanKey& key) {
   std::vector<int> left(key.members.size()), best;
   for (size_t k = 0; k < left.size(); ++k)
@@ -36,7 +36,7 @@ std::vector<int> largest_part(const MeanKey& key) {
   return best;
 }
 
-// A node that found no free neighbour joins the reachable node with the fewest neighbours.
+// A node that found no free neighbour joins the reachable node with the fewest children.
 void attach_rest(const MeanKey& key, std::vector<int> waiting, std::vector<int>& in,
                  MeanTree& tree) {
   while (!waiting.empty()) {
@@ -56,7 +56,7 @@ void attach_rest(const MeanKey& key, std::vector<int> waiting, std::vector<int>&
       in.push_back(place);
       return true;
     });
-    GV_CHECK(waiting.size() < before);  // there is a way to everybody of a part
+    GV_CHECK(waiting.size() < before);  // all places of a part are connected
   }
 }
 

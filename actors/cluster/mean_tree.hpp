@@ -1,16 +1,16 @@
-// The tree of a mean: which node adds up for which, and what a mean's number is made of. Values and
+// The tree of a mean: which node sums for which others, and how a mean gets its number. Values and
 // pure functions, for mean_exchange.hpp.
 //
 // A mean has a number: a hash of its request (the end of the run, or the serial of a snapshot), of
 // the nodes that take part with their incarnations and ranks, and of the pairs of nodes that told
 // the membership that they cannot reach each other. Nodes that know the same facts have the same
-// number, and the tree follows from the same facts. So the nodes need not agree on a tree, and a
-// piece with a number tells along which tree it is sent.
+// number and derive the same tree. So the nodes need not agree on a tree, and the number of a piece
+// names the tree along which it is sent.
 //
-// The root is the lowest name. Nodes are taken breadth-first by name, and no node has more than
-// four neighbours, unless cut pairs leave it the only path to another node. If cuts separate the
-// nodes, the tree spans the largest part (of two equal parts, that of the lower name), and the
-// other nodes are not in the mean.
+// The root is the lowest name. Nodes are taken breadth-first by name. No node has more than four
+// neighbours, unless cut pairs leave it the only path to another node. If cuts separate the nodes,
+// the tree spans the largest part (of two equal parts, the one with the lowest name), and the other
+// nodes are not in the mean.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,14 +21,14 @@ namespace grapevine {
 
 constexpr size_t kMeanDegree = 4;
 
-/// A node, as the mean sees it.
+/// A node, as a mean needs it.
 struct MeanMember {
   std::string node;
   uint32_t incarnation = 0, first_rank = 0, ranks = 0;
-  bool left = false;                        // politely; else it is alive
-  uint64_t told_number = 0, told_hash = 0;  // the last mean that it says it has; 0: none
-  std::vector<uint64_t> unreachable;        // name hashes, as it says
-  bool is_unheard = false;  // its requests are not heard here, so it numbers snapshots otherwise
+  bool left = false;                        // it said so; else it is alive
+  uint64_t told_number = 0, told_hash = 0;  // the last mean that it reports; 0: none
+  std::vector<uint64_t> unreachable;        // name hashes, as it reports
+  bool is_unheard = false;  // its requests do not count here, so its snapshots have other numbers
 };
 
 /// The facts from which a number is computed.
@@ -40,7 +40,7 @@ struct MeanKey {
   uint64_t number() const;  // never 0
 };
 
-/// Of the members that are alive.
+/// The key of the members that are alive.
 MeanKey mean_key(uint64_t serial, const std::vector<MeanMember>&);
 
 struct MeanTree {
@@ -48,10 +48,10 @@ struct MeanTree {
     bool in = false;
     int parent = -1;
     std::vector<int> children;   // by rising name
-    uint32_t ranks_at_most = 0;  // of it and of all below it
+    uint32_t ranks_at_most = 0;  // in its subtree
   };
-  int root = -1;              // none: there are no members
-  std::vector<Place> places;  // as the key's members
+  int root = -1;              // -1: there are no members
+  std::vector<Place> places;  // in the order of the key's members
 
   std::vector<int> neighbours(int place) const;
 };

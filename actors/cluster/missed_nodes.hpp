@@ -1,5 +1,5 @@
-// MissedNodes: the nodes that have died or have left while the others train, and are not back, and
-// the alarms about those that died. A state machine without I/O.
+// MissedNodes: the nodes that died or left while the others train and did not come back, with
+// alarms for those that died. A state machine without I/O.
 #pragma once
 #include <set>
 #include <string>
@@ -12,12 +12,12 @@ namespace grapevine {
 
 class MissedNodes {
  public:
-  /// The alarm to raise; `live`: so many nodes are left.
+  /// The alarm to raise; `live`: the number of nodes that are left.
   Alarm died(const std::string& node, double now, size_t live);
   void left(const std::string& node) { left_.insert(node); }
 
-  /// Forgets those that are back. Returns the ends of their alarms. The news that a node left may
-  /// arrive after reports that it is dead. REQUIRES: the table knows them.
+  /// Forgets the nodes that are back and returns the ends of their alarms. The news that a node
+  /// left may arrive after reports that it is dead. REQUIRES: the table knows these nodes.
   std::vector<Alarm> look(const MemberTable&, double now);
 
   std::vector<std::string> all_lost() const { return {lost_.begin(), lost_.end()}; }

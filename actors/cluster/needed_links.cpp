@@ -13,7 +13,7 @@ namespace grapevine {
 
 namespace {
 
-// The places with which a rank trades messages. `graph`: where the method goes by one.
+// The places with which a rank exchanges messages. `graph` is used if the method uses a graph.
 std::vector<size_t> peers_of(const Method& method, const Topology& graph, size_t place,
                              size_t count) {
   std::vector<size_t> peers;

@@ -1,4 +1,4 @@
-// Which nodes talk to each other, by what their ranks do. Pure functions.
+// Which nodes need links to each other, because their ranks exchange. Pure functions.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace grapevine {
 
-/// Of a node's kLinksAtMost links those that the membership needs are not for the ranks.
+/// The most links for ranks. The rest of a node's kLinksAtMost links are for the membership.
 constexpr size_t kNeighboursAtMost = kLinksAtMost - 8;
 
-/// The nodes to whose ranks those of `node` talk, rising: neighbours in the graph, everybody where
-/// a method sends around all ranks, the peers of the exponential schedule. `nodes` has the node of
-/// each rank, in the order of the graph's places.
+/// The nodes with ranks that those of `node` send to or receive from, rising: neighbours in the
+/// graph, all nodes if a method uses a ring of all ranks, the peers of the exponential schedule.
+/// `nodes` has the node of each rank, in the order of the graph's places.
 std::vector<uint32_t> nodes_talked_to(const Settings&, const std::string& topology,
                                       const std::vector<uint32_t>& nodes, uint32_t node);
 

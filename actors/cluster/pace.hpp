@@ -2,10 +2,10 @@
 // roster, looking at all members, forwarding all rates. A value without its own time; `now` in
 // seconds.
 //
-// While many nodes join, each is new to all others. If each led to a roster, and with it a graph,
-// the total work would grow with the cube of their number. So work is done at once if the last time
-// is long enough ago (a millisecond for each node), and otherwise as soon as it is. Runs that are
-// small enough to link all nodes do not wait.
+// While many nodes join, each is new to all others. If each led to a roster and so to a graph, the
+// total work would grow with the cube of their number. So work is done at once if the last time is
+// long enough ago (a millisecond for each node), and otherwise when it is. Runs that are small
+// enough to link all nodes do not wait.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace grapevine {
 
 class Pace {
  public:
-  /// `least_s` after it is wanted at the earliest.
+  /// Work is due at the earliest `least_s` after want().
   explicit Pace(double least_s = 0) : least_s_(least_s) {}
 
   void want(double now, size_t nodes) {
@@ -34,7 +34,7 @@ class Pace {
   double at() const { return due_s_; }  // infinite: not wanted
 
  private:
-  static constexpr double kApart_s = 1e-3;  // for each node
+  static constexpr double kApart_s = 1e-3;  // per node
   static constexpr double kNotWanted = std::numeric_limits<double>::infinity();
 
   double least_s_;

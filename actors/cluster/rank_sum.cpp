@@ -35,7 +35,7 @@ void RankSum::add(std::vector<std::shared_ptr<const Buffer>> vectors, double rea
   next_ = 0;
 }
 
-/// The piece behind this one, of a vector that the rank has.
+/// The next piece of a vector that the rank has.
 uint32_t RankSum::after(uint32_t piece) const {
   do
     ++piece;

@@ -6,11 +6,12 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kMuster_s = 1;      // for the news of who is there, once others have begun
-constexpr double kWeigh_s = 5;       // for a snapshot, by a node that leaves
-constexpr double kLeave_s = 2;       // for others to hear what is under way to them
+constexpr double kMuster_s = 1;      // for news of the present nodes, once others have begun
+constexpr double kWeigh_s = 5;       // for the snapshot of a node that leaves
+constexpr double kLeave_s = 2;       // for data that is under way to others
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
-constexpr int kSure = 3;             // answers; one may be a process about to end
+// Final answers; a single one may come from a process that is about to end.
+constexpr int kSure = 3;
 
 }  // namespace
 
@@ -86,7 +87,7 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       if (others_train_on(table)) leaves_ = out.goes_alone = true;
       return part(now, out);
     case Phase::left: {
-      bool somebody = false;  // who has not gone yet
+      bool somebody = false;  // a node that has not gone yet
       for (uint32_t k = 1; k < table.size() && !due && !somebody; ++k)
         somebody = table.live(k) && gone_.count(table.at(k).node) == 0;
       if (somebody || (leaves_ && !due)) return false;
@@ -120,7 +121,7 @@ bool RunLifecycle::everybody_finished(const MemberTable& table) const {
   return true;
 }
 
-/// All that are missing in the mean, for nobody has told them to come.
+/// All missing nodes train, and none was asked to stop.
 bool RunLifecycle::others_train_on(const MemberTable& table) const {
   if (missing_.empty() || table.stopping()) return false;
   return std::ranges::all_of(missing_, [&](const std::string& node) {
@@ -131,7 +132,7 @@ bool RunLifecycle::others_train_on(const MemberTable& table) const {
   });
 }
 
-/// It is known within ten seconds whether it lives, and so whether it trains on.
+/// Within ten seconds it is known whether a suspect is alive, and so whether it trains.
 bool RunLifecycle::misses_a_suspect(const MemberTable& table) const {
   return std::ranges::any_of(missing_, [&](const std::string& node) {
     const auto known = table.find(node);
@@ -139,14 +140,15 @@ bool RunLifecycle::misses_a_suspect(const MemberTable& table) const {
   });
 }
 
-/// At all members: once for all packets that tell the same.
+/// Looks at all members, once per digest of the table.
 void RunLifecycle::look(const MemberTable& table) {
   seen_ = {table.digest(), 0, false, true, table.move_to().has_value()};
   for (uint32_t k = 0; k < table.size(); ++k) {
     const Member& m = table.at(k);
     seen_.all_live &= !is_over(m);
     if (is_over(m)) continue;
-    seen_.ranks += m.first_rank == kAnyRank ? 0 : m.ranks;  // the others are about to take some
+    // The others are about to get their ranks.
+    seen_.ranks += m.first_rank == kAnyRank ? 0 : m.ranks;
     seen_.others_train |= m.ready && k != 0;
   }
 }
@@ -163,8 +165,8 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
   if (!met || self.first_rank == kAnyRank) return false;
   if (seen_.digest != table.digest()) look(table);
   if (seen_.moves) return false;
-  // One of those that all wait for begins at the start, even if the news come late that all are
-  // there.
+  // One of the nodes that the run waits for begins at the start, even if it learns late that all
+  // are there.
   const uint32_t total = options_.total_ranks;
   const bool others_train = seen_.others_train;
   const bool founds =

@@ -3,9 +3,9 @@
 //
 // Every vector is cut separately, so a piece is a view into one of them: pieces 0, 1, ... of vector
 // 0, then those of vector 1. Both ends know the shape from the agreed rule and layout, and so the
-// size, number and position of the pieces. A manifest that differs is refused. One exception: a
-// rank whose steps a script computes has no optimizer, so a manifest may have a few vectors more
-// than the new node needs, or fewer. Those come last (rule_state.hpp): surplus vectors are not
+// size, number and position of the pieces. A manifest that differs is refused, with one exception:
+// a rank whose steps a script computes has no optimizer, so a manifest may have a few vectors more
+// or fewer than the new node needs. These come last (rule_state.hpp): surplus vectors are not
 // fetched, and missing ones start with zero.
 #pragma once
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-constexpr uint64_t kPieceBytes = 1 << 20;  // unless that would be more than kMaxPieces
+constexpr uint64_t kPieceBytes = 1 << 20;  // larger if there would be more than kMaxPieces
 
 constexpr uint32_t kMomentsAtMost = 2;  // vectors of an optimizer
 
@@ -26,7 +26,7 @@ struct SnapshotShape {
   DType dtype = DType::f32;
   uint32_t vectors = 1;
   uint64_t count = 0;    // elements of each
-  uint32_t numbers = 0;  // counters that go along
+  uint32_t numbers = 0;  // counters in the manifest
   bool operator==(const SnapshotShape&) const = default;
 
   uint64_t vector_bytes() const { return count * size_of(dtype); }
@@ -42,18 +42,18 @@ struct PiecePlace {
 };
 PiecePlace place_of(const SnapshotShape&, uint32_t piece);  // REQUIRES: piece < piece_count
 
-/// xxHash64 (Collet, 2012) with seed 0: no secret, but a flipped bit does not pass.
+/// xxHash64 (Collet, 2012) with seed 0: it is no secret, but finds a flipped bit.
 uint64_t piece_hash(ConstVec);
 
-/// Of vectors that all have one dtype and size.
+/// The shape of vectors that all have one dtype and size.
 SnapshotShape shape_of(std::span<const Buffer>);
-/// Without hashes: hash_next() for each piece makes it whole.
+/// A manifest without hashes: hash_next() adds one for each piece.
 Manifest manifest_of(std::span<const Buffer>, std::vector<uint64_t> numbers, uint64_t transfer,
                      uint64_t gradients, uint32_t ranks);
-/// Adds the hash of the next piece: how many bytes that was. 0: it has them all.
+/// Adds the hash of the next piece and returns its bytes. 0: all hashes are there.
 uint64_t hash_next(std::span<const Buffer>, Manifest&);
 
-/// One line that says what is wrong with it, empty if nothing is.
+/// One line with the error in the manifest; empty: there is none.
 std::string complaint_about(const Manifest&, const SnapshotShape&);
 
 }  // namespace grapevine

@@ -15,16 +15,16 @@ namespace {
 
 constexpr size_t kTransfersAtMost = 2;
 constexpr double kTransferHeld_s = 30;
-constexpr double kTransferIdle_s = 2;  // then it gives way to another newcomer
-constexpr size_t kPiecesAtOnce = 16;   // of one request
+constexpr double kTransferIdle_s = 2;  // then another new node may replace it
+constexpr size_t kPiecesAtOnce = 16;   // per request
 constexpr size_t kWindow = 4;          // pieces under way
-constexpr int kLapses = 3, kBad = 3;   // then the next source
-constexpr size_t kTurns = 5;           // of every source
-constexpr double kRest_s = 0.5;        // when all have been asked; then longer
+constexpr int kLapses = 3, kBad = 3;   // then the next source is asked
+constexpr size_t kTurns = 5;           // requests to each source
+constexpr double kRest_s = 0.5;        // after all sources; then longer
 constexpr double kFirstLapse_s = 3, kLongestLapse_s = 10;
-constexpr uint32_t kCompared = 4;                // pieces of another source
-constexpr uint64_t kOthers = uint64_t{1} << 32;  // the first number of a transfer from one
-constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // a slow machine's bytes
+constexpr uint32_t kCompared = 4;                // pieces of the other source
+constexpr uint64_t kOthers = uint64_t{1} << 32;  // the first number of a transfer for comparison
+constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // bytes that a slow machine hashes
 constexpr double kNever_s = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -82,10 +82,11 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
            (other.snapshot == nullptr || now < other.taken_at + kSnapshotServes_s);
   });
   if (fetch.pieces.empty() && d == nullptr && its != transfers_.end()) {
-    its->transfer = its->manifest.transfer = fetch.transfer;  // that snapshot serves it too
+    // The same snapshot serves the new request.
+    its->transfer = its->manifest.transfer = fetch.transfer;
     if (its->snapshot != nullptr) give(now, *its, fetch, out);
   } else if (fetch.pieces.empty() && d == nullptr) {
-    node_down(from);  // it has begun anew
+    node_down(from);  // the node has begun again
     if (transfers_.size() >= kTransfersAtMost)
       std::erase_if(transfers_, [&](const Transfer& other) {
         return other.snapshot != nullptr && other.used_at + kTransferIdle_s <= now;
@@ -131,14 +132,14 @@ void StateSource::timer(double now, SourceEffects& out) {
   finish(out);
 }
 
-// --- the newcomer
+// --- the new node
 
 Fetcher::Fetcher(const FetcherOptions& options) : options_(options), given_(options.shape) {
   GV_CHECK(!options.sources.empty());
   expect(options.shape.vectors);
 }
 
-/// Begins anew, with a source that has so many.
+/// Begins again, with a source that has this number of vectors.
 void Fetcher::expect(uint32_t vectors) {
   given_.vectors = vectors;
   hashes_.assign(piece_count(given_), 0);
@@ -215,7 +216,7 @@ void Fetcher::ask_more(double now, FetcherEffects& out) {
 
 // --- the comparison with another source
 
-/// Compares the state with the next source that has not been asked. If none is left, the state is
+/// Compares the state with the next source that was not asked. If none is left, the state is
 /// accepted.
 void Fetcher::compare(double now, FetcherEffects& out) {
   const size_t sources = options_.sources.size();

@@ -7,8 +7,8 @@
 //   FETCH 4            ------------------>   (four are under way, until all are there)
 //
 // The source keeps training; it sends a snapshot. If it dies, is silent or lies, the node asks
-// another one; so it does if a number is not finite, or if no rank of this run can have that state.
-// The other one has another snapshot: pieces with equal hashes are kept, the others are
+// another one. It also does so if a number is not finite, or if no rank of this run can have that
+// state. The other source has another snapshot: pieces with equal hashes are kept, the others are
 // fetched again, so the node ends with one source's snapshot to the bit. If there is another
 // source, the complete state is compared with some pieces of that source's snapshot. The pieces are
 // drawn at random, so no source knows them beforehand. If the two are far from each other, one of
@@ -30,12 +30,12 @@ namespace grapevine {
 
 using SnapshotPtr = std::shared_ptr<const std::vector<Buffer>>;
 
-constexpr double kLeastLapse_s = 0.3;  // that a newcomer waits for a piece at least
-constexpr int kAgainAtMost = 8;        // pieces and manifests, in that time
+constexpr double kLeastLapse_s = 0.3;  // the least time-out of a new node
+constexpr int kAgainAtMost = 8;        // repeated pieces and manifests within that time
 constexpr double kSnapshotServes_s = 2;
 
 struct SourceEffects {
-  struct Take {  // have it taken and hashed, a piece at a time (hash_next), then call taken()
+  struct Take {  // copy the state, hash it piece by piece (hash_next), then call taken()
     std::string node;
     FetchState fetch;
   };
@@ -57,13 +57,13 @@ struct SourceEffects {
 };
 
 /// Serves new nodes, two at a time. It takes one snapshot at a time for each, at most every two
-/// seconds; until then the last one serves it too. A snapshot is held until its receiver has been
-/// silent for 30 s. Each piece is sent once. Of repeated requests, and of manifests, at most
+/// seconds; until then the last snapshot serves it too. A snapshot is held until its receiver has
+/// been silent for 30 s. Each piece is sent once. Of repeated requests, and of manifests, at most
 /// kAgainAtMost are answered in kLeastLapse_s, however often a node asks.
 class StateSource {
  public:
   void fetch(double now, const std::string& from, const FetchState&, SourceEffects&);
-  /// `refused` of the manifest is not empty: there is no such snapshot.
+  /// If `refused` in the manifest is not empty, there is no such snapshot.
   void taken(double now, const std::string& node, Manifest, SnapshotPtr, SourceEffects&);
   void node_down(const std::string& node);
   void timer(double now, SourceEffects&);
@@ -72,12 +72,12 @@ class StateSource {
  private:
   struct Transfer {
     std::string node;
-    uint64_t transfer = 0, taking = 0;  // as it asked last, and for which it is taken
+    uint64_t transfer = 0, taking = 0;  // of its last request; of the snapshot that is being taken
     SnapshotPtr snapshot;               // null while it is taken
     Manifest manifest;
     double used_at = 0, taken_at = 0;
     std::vector<bool> sent;  // by piece
-    int again = 0;           // since
+    int again = 0;           // repeats since `since`
     double since = 0;
   };
   static bool may_repeat(double now, Transfer&);
@@ -96,8 +96,8 @@ struct FetcherEffects {
   std::vector<Ask> asks;
   std::vector<std::string> lines;
   double timer_at = 0;  // always set; replaces the earlier one
-  bool done = false;    // take() what was fetched
-  bool failed = false;  // nobody gave it; lines say why
+  bool done = false;    // take() has the state
+  bool failed = false;  // no source gave it; lines say why
 };
 
 struct FetcherOptions {
@@ -112,7 +112,7 @@ struct FetcherOptions {
   struct Sample {  // pieces of another source's first vector
     std::vector<PiecePlace> places;
     std::vector<Buffer> contents;
-    double usual_step = 0;  // of its rank
+    double usual_step = 0;  // of that rank
   };
   // Returns the distance of a complete state from another source's as text if it is far, or an
   // empty text. The function may be absent.
@@ -129,10 +129,10 @@ class Fetcher {
   void node_down(double now, const std::string& node, FetcherEffects&);
   void timer(double now, FetcherEffects&);
 
-  const Manifest& manifest() const { return manifest_; }      // of what was fetched
+  const Manifest& manifest() const { return manifest_; }      // of the fetched state
   std::vector<Buffer> take() { return std::move(vectors_); }  // the first of shape.vectors
-  uint64_t corrupt() const { return corrupt_; }  // pieces that did not match their hash
-  uint64_t kept() const { return kept_; }        // pieces that an earlier source had given
+  uint64_t corrupt() const { return corrupt_; }               // pieces that do not match their hash
+  uint64_t kept() const { return kept_; }                     // pieces from an earlier source
 
  private:
   enum class Stage { idle, resting, asking, fetching, comparing, over };
@@ -164,15 +164,15 @@ class Fetcher {
 
   FetcherOptions options_;
   Stage stage_ = Stage::idle;
-  size_t turn_ = 0;  // of the sources; the transfer's number
+  size_t turn_ = 0;  // of the sources; the number of the transfer
   Manifest manifest_;
-  SnapshotShape given_;  // of the source
+  SnapshotShape given_;  // by the source
   std::vector<Buffer> vectors_;
-  std::vector<uint64_t> hashes_;  // of what is in vectors_, by piece
-  std::vector<bool> there_;       // vectors_ has something for this piece
+  std::vector<uint64_t> hashes_;  // of the pieces in vectors_
+  std::vector<bool> there_;       // vectors_ has data for this piece
   std::vector<uint32_t> missing_, asked_;
   Other other_;
-  size_t others_ = 0, doubted_ = 0;  // asked for a comparison with this source; far states in all
+  size_t others_ = 0, doubted_ = 0;  // asked for a comparison; far states in all
   int lapses_ = 0, bad_ = 0;
   uint64_t corrupt_ = 0, kept_ = 0;
   double due_at_ = 0, last_piece_at_ = -1;

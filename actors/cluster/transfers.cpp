@@ -22,7 +22,7 @@ MeanMember seen_by_mean(const Member& m) {
           m.mean.number, m.mean.hash,   m.unreachable, false};
 }
 
-// The nodes that take part in a mean, or have left after they took part.
+// The nodes that take part in a mean, or took part and have left.
 std::vector<MeanMember> seen_by_mean(const MembersSeen& seen) {
   std::vector<MeanMember> members;
   for (const Member& m : *seen.all) {
@@ -47,7 +47,7 @@ Transfers::Transfers(caf::actor_config& config, TransfersDependencies deps)
       deps_(std::move(deps)),
       mean_(deps_.self, deps_.mean, deps_.patience_s) {}
 
-// A message that came before TransfersStart, which is under way.
+// Sends a message that came before TransfersStart to this actor again.
 template <class Mail>
 void Transfers::again(Mail mail) {
   send(caf::actor_cast<TransfersActor>(this), std::move(mail));
@@ -136,7 +136,7 @@ void Transfers::averaging(
   arm();
 }
 
-// The cluster keeps them for some seconds after it was told last.
+// The cluster keeps these links for some seconds after each message.
 void Transfers::need_links() {
   std::vector<std::string> nodes = mean_.neighbours();
   const double now = deps_.clock.now();
@@ -165,8 +165,8 @@ void Transfers::report(MeanEffects::Result& end) {
        MeanResult{ends_ ? 0 : mean_.serial(), std::move(end.mean), std::move(end.missing)});
 }
 
-// The sum over the ranks here: of the mean at the end what they had when they ended, else asked of
-// the state actors, one rank after the other.
+// Starts the sum over the ranks here. At the end of the run it takes their final parameters;
+// otherwise it asks the state actors for one rank after the other.
 void Transfers::sum(uint64_t number) {
   sum_.emplace(number, deps_.mean);
   to_sum_.clear();
@@ -234,7 +234,7 @@ void Transfers::summed() {
   });
 }
 
-// --- the state that a newcomer begins with
+// --- the state for a new node
 
 void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event) {
   if (!fetcher_) return;
@@ -260,11 +260,11 @@ void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherE
   send(parts_.cluster, StateCame{std::move(state)});
 }
 
-/// Why no rank of this run is there, by the measure of a run that has diverged (node/observer.hpp);
-/// empty: one may be.
+/// Why no rank of this run can have this state, by the limits of divergence (node/observer.hpp).
+/// Empty: one can.
 std::string Transfers::complaint_about_state(const std::vector<Buffer>& vectors) const {
   constexpr double kSize = 1e6;
-  constexpr uint64_t kMost = uint64_t{1} << 48;  // gradients that no rank lives to take
+  constexpr uint64_t kMost = uint64_t{1} << 48;  // gradients; no rank ever takes so many
   const uint64_t most = deps_.gradients > 0 ? 2 * deps_.gradients : kMost;
   if (const uint64_t taken = fetcher_->manifest().gradients; taken > most)
     return fmt::format("a state after {} gradients, accepted: at most {}", taken, most);

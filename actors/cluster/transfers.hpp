@@ -1,11 +1,11 @@
-// Transfers: the actor that owns the data that is as large as the model and travels between nodes:
-// the mean, and the state for a new node. One per process.
+// Transfers: the actor that owns the model-sized data that travels between nodes: the mean, and the
+// state for a new node. One per process.
 //
-// It answers no probes, so a node that adds up or hashes is not taken for dead. It handles at most
-// 1 MiB per message, so no request waits for a whole model. Two operations make one pass over the
-// model, like an exchange: the state actor that owns a rank reads it, or copies it for a new node,
-// in one message, because a copy is of one instant; and a leaving node measures once. The state
-// machines decide when; their requests to the membership go to the cluster actor.
+// It answers no probes, so a node that sums or hashes does not count as dead. It handles at most 1
+// MiB per message, so no request waits for a whole model. Two operations make one pass over the
+// model, like an exchange. A state actor reads a rank, or copies it for a new node, in one message,
+// because a copy is of one instant. And a leaving node measures once. The state machines decide
+// when; requests to the membership go to the cluster actor.
 #pragma once
 #include <deque>
 #include <functional>
@@ -27,11 +27,11 @@ struct TransfersDependencies {
   std::string self;  // this node's name
   std::shared_ptr<const Objective> objective;
   int ranks = 1;        // of the objective
-  SnapshotShape shape;  // of a rank's state; its count is the parameters'
+  SnapshotShape shape;  // of a rank's state; its count is that of the parameters
   MeanShape mean;
-  double patience_s = 15;  // with a mean that does not move
+  double patience_s = 15;  // without progress of a mean
   std::function<void(const std::string&)> say;
-  uint64_t gradients = 0;  // of the run; 0: it has no such end
+  uint64_t gradients = 0;  // of the run; 0: no limit
 };
 
 class Transfers final : public TransfersActor::base {
@@ -43,7 +43,7 @@ class Transfers final : public TransfersActor::base {
   void on_exit() override;
 
  private:
-  struct Hashing {  // of a state that is wanted
+  struct Hashing {  // of a requested state
     std::string node;
     SnapshotPtr snapshot;
     Manifest manifest;
@@ -82,14 +82,14 @@ class Transfers final : public TransfersActor::base {
   std::optional<Fetcher> fetcher_;
   bool ends_ = false;  // the ranks here have ended
   bool measures_ = false;
-  std::vector<RankParameters> parameters_;  // at the end
-  std::optional<RankSum> sum_;              // of the ranks here, while it is added up
+  std::vector<RankParameters> parameters_;  // at the end of the run
+  std::optional<RankSum> sum_;              // of the ranks here, while it is computed
   std::deque<int> to_sum_;                  // ranks, or places in parameters_
-  std::deque<Hashing> hashing_;             // the first is under way
-  std::shared_ptr<const Mean> own_;         // of the ranks here, to be measured
+  std::deque<Hashing> hashing_;             // the first is being hashed
+  std::shared_ptr<const Mean> own_;         // the mean of the ranks here, to measure with
   double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever;
   NextTimer timer_;
-  std::vector<std::string> needed_;  // nodes with whom links are, as the cluster was told
+  std::vector<std::string> needed_;  // nodes to which links are needed, as the cluster knows
   double needed_at_s_ = -kNever;
 };
 

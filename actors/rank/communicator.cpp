@@ -9,9 +9,9 @@
 namespace grapevine {
 
 namespace {
-constexpr size_t kHeldAtMost =
-    1024;  // messages to a paused rank; what comes after is lost, as on a full socket
-}
+// Messages to a paused rank. Later ones are lost, as on a full socket.
+constexpr size_t kHeldAtMost = 1024;
+}  // namespace
 
 Communicator::Communicator(caf::actor_config& config, int rank, StateActor state,
                            std::shared_ptr<const CommunicatorDependencies> deps,
@@ -34,7 +34,7 @@ void Communicator::handle(Event&& event) {
   if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
     deps_->counters->applied_ends.fetch_add(more, std::memory_order_relaxed);
   Unsent unsent = carry_out(effects);
-  while (!unsent.empty()) {  // each may make the conversation turn to somebody else
+  while (!unsent.empty()) {  // each may make the conversation choose another peer
     const Unsent told = std::exchange(unsent, {});
     Effects more;
     for (const FrameHeader& header : told)
@@ -98,10 +98,10 @@ void Communicator::arm(const Arm& a) {
 void Communicator::tick(int id) {
   Alarm& alarm = alarms_[static_cast<size_t>(id)];
   const double at = now();
-  constexpr double kTick = 1e-9;  // of the clock
+  constexpr double kTick = 1e-9;  // resolution of the clock
   if (alarm.under_way <= at + kTick) alarm.under_way = kNever;
   if (alarm.wanted <= at + kTick) {
-    now_ = std::max(now_, alarm.wanted);  // the time asked for has come, whatever the rounding says
+    now_ = std::max(now_, alarm.wanted);  // the timer is due; the difference is rounding
     alarm.wanted = kNever;
     handle([&](Effects& out) { conversation_->timer(now_, id, out); });
   } else if (alarm.wanted < alarm.under_way) {

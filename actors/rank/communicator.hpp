@@ -1,7 +1,7 @@
 // Communicator: the actor that holds a rank's conversation and carries out its effects.
 //
-// It hands frames to it, keeps the rank's timers as mailbox timers, sends frames through the
-// transport, and forwards takes and applies to the state actor. It decides nothing: that is the
+// It hands frames to the conversation, keeps the rank's timers as mailbox timers, sends frames
+// through the transport, and forwards takes and applies to the state actor. All decisions are the
 // conversation's.
 #pragma once
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace grapevine {
 
-/// The same for all ranks of a node, and shared by them.
+/// Shared by all ranks of a node.
 struct CommunicatorDependencies {
   RunClock clock;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Counters> counters;
-  MembershipActor membership;  // hears of ranks that do not answer
+  MembershipActor membership;  // is told which ranks do not answer
 };
 
 class Communicator final : public CommunicatorActor::base {
@@ -32,8 +32,8 @@ class Communicator final : public CommunicatorActor::base {
   void on_exit() override;
 
  private:
-  // A CAF timer cannot be taken back, so at most one message per timer is under way for the time it
-  // is needed first; when it rings too early it is set again.
+  // A CAF timer cannot be cancelled. So at most one message per timer is under way, for the
+  // earliest time asked for; if it arrives too early, the timer is set again.
   struct Alarm {
     double wanted = kNever, under_way = kNever;
   };
@@ -55,7 +55,7 @@ class Communicator final : public CommunicatorActor::base {
   std::shared_ptr<const CommunicatorDependencies> deps_;
   std::unique_ptr<Conversation> conversation_;
   std::vector<Alarm> alarms_;
-  double now_ = 0;  // of the event in progress; never decreases
+  double now_ = 0;  // the time of the present event; never falls
   double eta_ = -1;
   uint64_t epoch_ = 0;
   uint64_t frames_ = 0, overflowed_ = 0;

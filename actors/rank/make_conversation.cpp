@@ -8,7 +8,7 @@
 namespace grapevine {
 
 namespace {
-constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
+constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine may answer a few time slices late
 constexpr double kMostTimeoutWall_s = 1;
 }  // namespace
 

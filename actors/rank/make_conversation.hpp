@@ -1,4 +1,4 @@
-// make_conversation: the conversation that a rank holds under these settings, with its time-outs.
+// make_conversation: the conversation of a rank under these settings, with its time-outs.
 #pragma once
 #include <memory>
 
@@ -11,9 +11,9 @@ namespace grapevine {
 struct ConversationOf {
   int rank = 0;
   const Settings& settings;
-  const RuleSettings& rule;  // as the ranks' rules have them, which may be fewer than are set
+  const RuleSettings& rule;  // as in rule_settings_of(settings, objective)
   const ParameterLayout& layout;
-  int vectors = 1;    // that a rule names (Rule::state)
+  int vectors = 1;    // in the state of its rule (Rule::state)
   double step_s = 1;  // expected mean time between two steps of a rule
 };
 

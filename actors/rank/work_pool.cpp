@@ -11,11 +11,12 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kNewsAtMost_s = 2;                     // between two news of a member, usually
-constexpr double kSilent = 4;                           // times as long as usual
-constexpr double kTellLeast_s = 0.05, kTellMost_s = 1;  // between two of our own
+// The longest usual time between two reports.
+constexpr double kNewsAtMost_s = 2;
+constexpr double kSilent = 4;                           // usual times between two reports
+constexpr double kTellLeast_s = 0.05, kTellMost_s = 1;  // between two reports of this process
 constexpr double kTellsUntilTheEnd = 10;
-constexpr uint64_t kTellsAPace = 2;  // the first news come before there is one
+constexpr uint64_t kTellsAPace = 2;  // a pace is known after so many reports
 
 }  // namespace
 
@@ -94,11 +95,11 @@ double WorkPool::untold(double now, const Member& m) const {
   return std::floor(std::max(0.0, as_here - static_cast<double>(m.credit)));
 }
 
-// --- what the others tell
+// --- the reports of the others
 
-// Of a rank, over all ranks; 0: nobody has told one.
+// The median pace of a rank, over all ranks; 0: unknown.
 double WorkPool::median_rate() const {
-  std::vector<std::pair<double, double>> rates;  // of a rank, and how many have it
+  std::vector<std::pair<double, double>> rates;  // of a rank, and the number of ranks with it
   double ranks = 0;
   const auto add = [&](double rate, double of) {
     if (of <= 0 || rate <= 0) return;
@@ -135,7 +136,7 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
   const Lock lock(mutex_);
   before_ = std::max(before_, before);
   for (auto& [id, m] : others_)
-    m.told.is_live = false;  // a member that is not among them has gone
+    m.told.is_live = false;  // a member that is not in the list has gone
   std::vector<Member*> news;
   for (const MemberWork& told : all) {
     const auto [at, first] = others_.try_emplace(told.id);

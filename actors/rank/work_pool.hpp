@@ -1,6 +1,6 @@
-// WorkPool: how much of the work of a run is done, as far as one process knows. The work is N
-// gradients, taken by any rank: a fast rank takes more, and the other ranks take the work of a rank
-// that is gone or stopped.
+// WorkPool: how much of a run's work is done, as far as one process knows. The work is N gradients,
+// taken by any rank: a fast rank takes more, and the other ranks take the work of a rank that is
+// gone or stopped.
 //
 //   own        gradients that the ranks here have taken, including their earlier lives
 //   told_m     gradients that the ranks of member m have taken, as m has reported
@@ -15,15 +15,15 @@
 //
 // Ranks begin gradients while taken(now) < N, and again when it falls below N because a member has
 // died or become slower. The run is finished when told >= N. So N is always reached, and no rank
-// waits for a step of another one: at most one gradient a rank is taken too many, plus those taken
+// waits for a step of another one. Too many gradients are taken by at most one per rank, plus those
 // between two reports. In one process both counts are exact and equal.
 //
-// A member may lie about its count. Its credited count grows by at most `fastest` times r a rank,
-// and by one more gradient a rank in all. Its first reported count is credited up to `fastest`
-// times the largest count per rank of any other member, if there are two others to compare it with.
+// A member may lie about its count. Its credited count grows by at most `fastest` times r per rank,
+// plus one gradient per rank. Its first reported count is credited up to `fastest` times the
+// largest count per rank of any other member, if there are two others to compare it with.
 //
 // N may be 0 at first: the first script sets it, or a script that has counted its data. Until then
-// ranks take gradients freely, and nothing is complete.
+// ranks take gradients without a limit, and nothing is complete.
 //
 // Any thread may call. Times in seconds of the run's clock.
 #pragma once
@@ -41,21 +41,21 @@ class WorkPool {
  public:
   static constexpr double kFastest = 10;
 
-  /// `before`: of the N gradients, taken in an earlier life of the ranks here. REQUIRES: ranks_here
+  /// `before`: the part of N that an earlier life of the ranks here has taken. REQUIRES: ranks_here
   /// > 0.
   WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest = kFastest);
 
-  void expect(uint64_t gradients);    // N, where there was none; else it stays what it is
+  void expect(uint64_t gradients);    // sets N, if it is 0
   void had_taken(uint64_t more);      // in an earlier life of the ranks here
   uint64_t wanted() const;            // N
   void took(uint64_t gradients = 1);  // by a rank here
-  bool is_enough(double now) const;   // taken(now) >= N: begin none, and ask again after a while
+  bool is_enough(double now) const;   // taken(now) >= N: begin no gradient, and ask again later
   bool is_complete() const;           // told >= N
   double progress(double now) const;  // taken(now) / N, 0 to 1; NaN: N is 0
   uint64_t taken(double now) const;
 
-  /// The work of all other members, and what the ranks here had taken before this process began, as
-  /// other nodes remember. A member that is no longer in the list is gone.
+  /// `before`: the gradients of the ranks here before this process began, as other nodes remember.
+  /// A member that is no longer in the list is gone.
   void hear(double now, uint64_t before, const std::vector<MemberWork>&);
   /// This process's report to the others: its work since it began, and when to report again.
   struct Own {
@@ -72,9 +72,9 @@ class WorkPool {
   struct Member {
     MemberWork told;
     double heard_s = 0, news_s = 0, allowed_s = 0;
-    double allowed = 0;       // more than it is credited with
-    uint64_t credit = 0;      // of what it has told
-    uint64_t own_before = 0;  // taken here when it was first heard of
+    double allowed = 0;       // by which its credit may still grow
+    uint64_t credit = 0;      // the credited part of its count
+    uint64_t own_before = 0;  // taken here at its first report
     bool is_doubted = false;
   };
   uint64_t own() const GV_REQUIRES(mutex_) { return before_ + taken_; }
@@ -93,10 +93,10 @@ class WorkPool {
   const double ranks_, fastest_;
   uint64_t before_ GV_GUARDED_BY(mutex_), taken_ GV_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Member> others_ GV_GUARDED_BY(mutex_);
-  // The last pace of a rank that was known; 0: none yet, and no bound.
+  // The last known pace of a rank; 0: unknown, and credits have no bound.
   double median_ GV_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> doubted_ GV_GUARDED_BY(mutex_);
-  // of tell()
+  // Of the last tell():
   double told_s_ GV_GUARDED_BY(mutex_) = 0, rate_ GV_GUARDED_BY(mutex_) = 0;
   uint64_t last_told_ GV_GUARDED_BY(mutex_) = 0;
 };

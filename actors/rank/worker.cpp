@@ -42,8 +42,8 @@ class Worker final : public WorkerActor::base {
   Random timer_;
   uint64_t gradients_ = 0;  // taken
   bool started_ = false, has_begun_ = false, computing_ = false, draining_ = false, paused_ = false;
-  bool looks_again_ = false;    // it waits for work
-  double finished_s_ = kNever;  // when its share was done: it is not idle after that
+  bool looks_again_ = false;    // it waits for gradients of the pool
+  double finished_s_ = kNever;  // after its last gradient it is not idle
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
   double paused_at_s_ = 0;
@@ -67,7 +67,7 @@ bool Worker::ended(uint64_t gradients) const {
   return deps_.horizon > 0 && gradients >= deps_.horizon;
 }
 
-// How far the run is: by its work, by this rank's share of it, or by its time.
+// The schedule follows the progress of the pool, of this rank's gradients, or of the time.
 double Worker::learning_rate(uint64_t index) {
   const LearningRate& lr = deps_.settings->lr;
   const double now = deps_.clock.now(), until = deps_.settings->until_s;
@@ -81,10 +81,11 @@ double Worker::learning_rate(uint64_t index) {
   return until > 0 ? lr.at(std::min(1.0, now / until)) : lr.peak;
 }
 
-// All are taken, for all that is known: it looks again soon, for others may have taken fewer.
+// As far as known, all gradients are taken. Looks again soon, because other ranks may have taken
+// fewer.
 void Worker::look_again() {
   deps_.ledger->wait(deps_.clock.now());
-  if (poisson() || looks_again_) return;  // its timer rings anyway
+  if (poisson() || looks_again_) return;  // the Poisson timer looks again
   looks_again_ = true;
   const double wait_s = deps_.settings->clock == Clock::simulated
                             ? deps_.gradient_s / 4
@@ -106,7 +107,7 @@ void Worker::start_gradient(Lease x) {
   busy_since_s_ = now;
   deps_.ledger->compute(now);
   GradientJob job;
-  job.rank = deps_.rank % deps_.settings->ranks;  // a newcomer shares another rank's data
+  job.rank = deps_.rank % deps_.settings->ranks;  // a rank that joined shares another rank's data
   job.index = gradients_;
   job.x = std::move(x);
   job.slowness = deps_.settings->plan.slowness(deps_.rank, now);
@@ -135,7 +136,7 @@ void Worker::on_parameters(Parameters& p) {
 
 void Worker::on_computed(Computed& c) {
   const double now = deps_.clock.now();
-  if (paused_) {  // what it computed meanwhile was not lost
+  if (paused_) {  // the gradient of a paused rank is not lost
     deps_.ledger->stand(Lost::pause, now, paused_at_s_);
     held_answer_ = std::move(c);
     return;

@@ -7,9 +7,9 @@
 // Greedy: the next gradient starts when the step of the last one is taken. Poisson: gradients start
 // at the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event
 // takes no time. If the rounds of a method do not wait, ranks on the virtual clock start at
-// different times, up to one gradient's time apart, because only in a simulation would
-// unsynchronised ranks start in the same instant. Your own worker must handle the messages of
-// WorkerActor; it may be slow or fail without any effect on other ranks.
+// different times, up to one gradient's time apart: in real runs unsynchronised ranks do not start
+// in the same instant. A user's own worker must handle the messages of WorkerActor. It may be slow
+// or fail without any effect on other ranks.
 #pragma once
 #include <memory>
 #include <utility>
@@ -20,19 +20,20 @@
 
 namespace grapevine {
 
-struct Counters;  // actors/settings/counters.hpp
+struct Counters;   // actors/settings/counters.hpp
 class RankLedger;  // actors/settings/rank_ledger.hpp
-class WorkPool;   // actors/rank/work_pool.hpp
+class WorkPool;    // actors/rank/work_pool.hpp
 
 struct WorkerDependencies {
   int rank = 0;
-  int place = 0;  // among the ranks here; a rank that goes on under another number keeps it
+  int place = 0;  // among the ranks here; stays the same if the rank gets another number
   RunClock clock;
   std::shared_ptr<const Settings> settings;
-  uint64_t horizon = 0;            // gradients of this rank; 0: no end of its own
-  std::shared_ptr<WorkPool> pool;  // whose gradients it takes instead; null: none
-  uint64_t resumed_at = 0;         // of them, those of an earlier life
-  double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
+  uint64_t horizon = 0;            // gradients of this rank; 0: no limit
+  std::shared_ptr<WorkPool> pool;  // it takes gradients from the pool instead; null: no pool
+  uint64_t resumed_at = 0;         // gradients of an earlier life
+  // Expected mean; the Poisson rate, and the time unit of a schedule without an end.
+  double gradient_s = 1;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
   std::shared_ptr<RankLedger> ledger;  // of its time
@@ -42,7 +43,7 @@ struct WorkerDependencies {
 
 /// The result of a MakeWorker (run.hpp). Set one in RunHooks to use your own worker.
 struct SpawnedWorker {
-  SpawnedWorker() = default;  // none: the rank computes nothing
+  SpawnedWorker() = default;  // no worker: the rank computes nothing
   SpawnedWorker(WorkerActor made) : actor(std::move(made)) {}
 
   WorkerActor actor;
@@ -50,8 +51,7 @@ struct SpawnedWorker {
 
 WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 
-/// A worker calls this for each gradient whose step it sends to the state actor; samples use the
-/// counts.
+/// A worker calls this for each gradient that it sends to the state actor. Samples use the counts.
 void count_gradient(Counters&, double loss, double lr);
 
 }  // namespace grapevine
