@@ -8,22 +8,22 @@
 //   at a gradient    x -= gamma u                  x~ -= gamma u
 //   at peer j        x -= alpha (x - x_j)          x~ -= alpha~ (x - x_j)
 //
-// The attraction is solved exactly: x + x~ stays, x~ - x decays as exp(-2 (theta - theta')), theta
-// = integral of eta dt the *phase*. So x and x~ are kept as of the phase of their last rewriting,
-// and a snapshot reads them without writing.
+// The attraction is solved exactly: x + x~ stays, and x~ - x decays as exp(-2 (theta - theta')).
+// The *phase* theta is the integral of eta dt. Memory has x and x~ at the phase of their last
+// change, so a snapshot reads them without a write.
 //
-// Departure from the paper: x - x_j is taken between the two snapshots that crossed the wire, and
-// the jump is dated back to its snapshot: the part of it that lies in x~ - x decays as the state
-// has since. With m = x_i - x_j as sent, d(phase) since the snapshot, q = (1 - exp(-2 d(phase))) /
-// 2 and z = q (alpha~ - alpha):
+// Departure from the paper: x - x_j is the difference of the two snapshots that crossed the wire,
+// and the jump acts as if it had been applied at its snapshot: its part in x~ - x decays as the
+// state has since then. With m = x_i - x_j as sent, d(phase) since the snapshot, q = (1 - exp(-2
+// d(phase))) / 2 and z = q (alpha~ - alpha):
 //
 //   x -= (alpha + z) m          x~ -= (alpha~ - z) m
 //
-// So what i gains j loses however late the answer is, and nobody is ever locked.
+// So rank i gains what rank j loses, however late the answer is, and no rank is ever locked.
 // Invariant: only gradients change the sum of x + x~ over all ranks.
 //
-// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy, or a
-// step that was made outside 8. Memory: x, x~, momentum. What is sent may be less than x
+// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy, or 8
+// for a step that was made outside. Memory: x, x~, momentum. A message may have less than x
 // (pair_rule.hpp).
 #pragma once
 #include "actors/algorithms/pair_rule.hpp"
@@ -48,12 +48,12 @@ class A2cid2 : public PairRule {
   void add_conserved(double now, Vec sum) override;
 
  protected:
-  double mixing_until(double now);  // its coefficient, for x and x~ as they are in memory
+  double mixing_until(double now);  // the mixing coefficient, for x and x~ as they are in memory
 
   Buffer x_tilde_;
   double eta_ = 0;
-  double now_ = 0, phase_ = 0;  // the phase at now_, which never decreases
-  double written_ = 0;          // the phase at which x_ and x_tilde_ are in memory
+  double now_ = 0, phase_ = 0;  // phase_ is the phase at now_, which never falls
+  double written_ = 0;          // the phase of x_ and x_tilde_ in memory
 };
 
 }  // namespace grapevine

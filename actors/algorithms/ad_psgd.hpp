@@ -5,12 +5,12 @@
 //   at a gradient    x -= gamma u                  u the momentum step of the local gradient
 //   at peer j        x -= 1/2 (x - x_j)            x, x_j: the two snapshots that crossed
 //
-// It is A2CiD2 with eta = 0 and alpha~ = 1/2, whose twin is then x itself and is not kept.
+// It is A2CiD2 with eta = 0 and alpha~ = 1/2: x~ equals x and is not kept.
 // Invariant: only gradients change the sum of x over all ranks.
 // Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory:
 // x, momentum.
 //
-// What is sent may be less than x (pair_rule.hpp).
+// A message may have less than x (pair_rule.hpp).
 #pragma once
 #include "actors/algorithms/pair_rule.hpp"
 

@@ -1,13 +1,12 @@
-// AllReduce: synchronous data-parallel SGD, the baseline that waits.
+// AllReduce: synchronous data-parallel SGD, the baseline in which ranks wait for each other.
 //
-//   each round    g = (1/n) sum_i g_i         by an all-reduce
-//   (actors/conversations/collective.hpp)
-//                 x -= gamma u                u the momentum step of g, the same on every rank
+//   each round    g = (1/n) sum_i g_i    by an all-reduce (actors/conversations/collective.hpp)
+//                 x -= gamma u           u the momentum step of g, the same on every rank
 //
-// Invariant: all ranks hold the same x, bit for bit: the sum of each part is formed in one place
-// and copied. When the members change, some may be one step ahead: x and the momentum are averaged
-// in the same way before the next gradient. Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of
-// the vector in bytes. Memory: x, momentum, g, the sum.
+// Invariant: all ranks hold the same x, bit for bit: the sum of each part is computed in one place
+// and copied. After a change of the members some ranks may be one step ahead: x and the momentum
+// are averaged in the same way before the next gradient. Cost per rank and round: 2 (n-1) messages,
+// 2 (n-1)/n of the vector in bytes. Memory: x, momentum, g, the sum.
 #pragma once
 #include "actors/algorithms/rule.hpp"
 
@@ -29,7 +28,7 @@ class AllReduce final : public CollectiveRule {
  private:
   Optimizer optimizer_;
   Buffer x_, g_, sum_;
-  double lr_ = 0;  // of the round in progress
+  double lr_ = 0;  // of the present round
 };
 
 }  // namespace grapevine

@@ -35,14 +35,14 @@ void Choco::enter(const Neighbourhood& near) {
   CompressedRule::enter(near);
   scale(execution_, 0, hat_, hat_);
   scale(execution_, 0, sum_, sum_);
-  encode();  // a round in progress is written anew
+  encode();  // a round in progress is written again
 }
 
 // difference_ = gamma (s - (1 - W_ii) x^)
 Vec Choco::pull(int, std::span<const Received> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
   add_own(1, hat_);
-  for (size_t k = 0; k < in.size(); ++k)  // nothing came: it has finished, x^_j stays
+  for (size_t k = 0; k < in.size(); ++k)  // no message: the neighbour has finished, and x^_j stays
     add(k, in[k].payload, near_.neighbours[k].weight, sum_);
   const double gamma = settings_.gamma;
   grapevine::combine(execution_, {{{gamma, sum_}, {-gamma * (1 - near_.self_weight), hat_}}},

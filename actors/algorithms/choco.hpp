@@ -1,5 +1,5 @@
-// Choco: gossip with compressed messages, on copies that every rank keeps of what its neighbours
-// have said so far.
+// Choco: gossip with compressed messages. Every rank keeps copies of its neighbours' models, which
+// the messages update.
 // Paper: Koloskova, Stich, Jaggi. ICML 2019, arXiv:1902.00340; Koloskova, Lin, Stich, Jaggi. ICLR
 // 2020, arXiv:1907.09356.
 //
@@ -8,11 +8,12 @@
 //   x^_i += q_i,   s_i += sum_j W_ij q_j             x^ = s = 0 at first, so s_i = sum_j W_ij x^_j
 //   x_i = h_i + gamma (s_i - (1 - W_ii) x^_i)
 //
-// Requires symmetric weights, every message (none may be lost for good) and, the coarser C is,
-// a gamma the smaller (with sign some .4, with the largest hundredth some .04). Invariant: gossip
-// keeps the mean of x to rounding. A change of the graph sets x^ and s to 0. Cost per rank and
-// round: one message of C's bytes (kernels/codecs/compressor.hpp) to each neighbour; with sign, per
-// tensor of d elements, ceil(d / 8) and one number. Memory: x, x^, s, what C gets, the optimizer.
+// Requires symmetric weights, every message (none may be lost for good) and a gamma that is smaller
+// for a coarser C (about 0.4 with sign, about 0.04 with the largest hundredth). Invariant: gossip
+// keeps the mean of x, up to rounding. A change of the graph sets x^ and s to 0. Cost per rank and
+// round: one message of C's bytes (kernels/codecs/compressor.hpp) to each neighbour; with sign,
+// ceil(d / 8) bytes and one number per tensor of d elements. Memory: x, x^, s, the input of C, the
+// optimizer.
 #pragma once
 #include "actors/algorithms/compressed_rule.hpp"
 
@@ -20,7 +21,7 @@ namespace grapevine {
 
 class Choco final : public CompressedRule {
  public:
-  static constexpr const char* kCompress = "sign";  // where settings.compress is empty
+  static constexpr const char* kCompress = "sign";  // if settings.compress is empty
 
   explicit Choco(const RuleContext&);
 

@@ -48,7 +48,7 @@ double CompressedRule::distance(size_t edge, const Payload& message) {
     add(edge, message, 1, heard_);
   }
   const double squares = dot(execution_, heard_, heard_, edge);
-  return squares - squares;  // 0, or no number
+  return squares - squares;  // 0 or NaN
 }
 
 void CompressedRule::write(int, size_t, Payload& out) {

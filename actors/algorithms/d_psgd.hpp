@@ -5,7 +5,7 @@
 //   x_i = h_i + gamma sum_j W_ij (h_j - h_i)         gamma = 1: x = W h   (gossip.hpp)
 //
 // Requires symmetric weights whose rows sum to 1.
-// Invariant: gossip keeps the mean of x while nothing is lost.
+// Invariant: gossip keeps the mean of x while no message is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, the optimizer.
 #pragma once
 #include "actors/algorithms/gossip.hpp"

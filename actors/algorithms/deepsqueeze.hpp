@@ -1,4 +1,4 @@
-// DeepSqueeze: gossip with compressed messages; what compression took away is sent the next time.
+// DeepSqueeze: gossip with compressed messages. The next message includes the compression error.
 // Paper: Tang, Lian, Qiu, Yuan, Zhang, Zhang, Liu. "DeepSqueeze: Decentralization Meets
 // Error-Compensated Compression". arXiv:1907.07346.
 //
@@ -7,11 +7,11 @@
 //   delta_i = v_i - q_i                              delta = 0 at first
 //   x_i = h_i + gamma sum_j W_ij (q_j - q_i)
 //
-// Requires symmetric weights and a small gamma (with sign some .01). Of messages that are lost
-// the terms are left out (Missing::own). Invariant: gossip keeps the mean of x to rounding while
-// nothing is lost. Cost per rank and round: one message of C's bytes
-// (kernels/codecs/compressor.hpp) to each neighbour; with sign, per tensor of d elements, ceil(d /
-// 8) and one number. Memory: x, delta, the optimizer.
+// Requires symmetric weights and a small gamma (about 0.01 with sign). The terms of lost messages
+// are left out (Missing::own). Invariant: gossip keeps the mean of x, up to rounding, while no
+// message is lost. Cost per rank and round: one message of C's bytes
+// (kernels/codecs/compressor.hpp) to each neighbour; with sign, ceil(d / 8) bytes and one number
+// per tensor of d elements. Memory: x, delta, the optimizer.
 #pragma once
 #include "actors/algorithms/compressed_rule.hpp"
 
@@ -19,7 +19,7 @@ namespace grapevine {
 
 class DeepSqueeze final : public CompressedRule {
  public:
-  static constexpr const char* kCompress = "sign";  // where settings.compress is empty
+  static constexpr const char* kCompress = "sign";  // if settings.compress is empty
 
   explicit DeepSqueeze(const RuleContext&);
 

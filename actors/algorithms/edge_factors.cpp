@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kMost = 1000000;  // of a rank or of iterations
 
-/// The number that the whole of `text` is, or 0.
+/// The number in `text`, or 0 if `text` is not a number.
 size_t positive(std::string_view text) {
   const size_t number = number_of<size_t>(text).value_or(0);
   return number <= kMost ? number : 0;
@@ -63,7 +63,7 @@ Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
   return spec;
 }
 
-// --- what travels
+// --- the contents of a message
 
 FactorPlan::FactorPlan(const ParameterLayout& layout, const PowerGossipSpec& spec,
                        FactorEntry entry)
@@ -149,7 +149,7 @@ bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, d
     return v ? Vec(v.part(first, count)) : Vec{};
   };
   size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
-  if (place > 0) {  // the new factor; its sign is the higher rank's
+  if (place > 0) {  // the new factor, with the sign of the higher rank
     const Term difference[] = {{higher_ ? 1.0 : -1.0, mine.part(0, place)},
                                {higher_ ? -1.0 : 1.0, theirs.part(0, place)}};
     combine(execution_, difference, sends_p() ? p_.vec() : q_.vec());
@@ -174,7 +174,7 @@ bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, d
   return true;
 }
 
-// Makes the input of the next iteration: draws what is missing of it and orthonormalises it.
+// Makes the input of the next iteration: draws its missing columns and orthonormalises it.
 void EdgeFactors::prepare() {
   const bool is_q = sends_p();
   const std::vector<FactorPlan::Matrix>& matrices = plan_->matrices_;

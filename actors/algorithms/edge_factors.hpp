@@ -9,17 +9,18 @@
 //   x -= alpha m,  m = +-P Q^T in place of x - x_peer            + at the higher rank
 //   then the new factor is orthonormalised: it is the input of k + 1
 //
-// Compressed are tensors of more than one dimension with (m + n) r < m n, r = min(rank, m, n). The
-// others travel raw behind them, in every iterations-th message, and m is their true difference.
+// Tensors of more than one dimension with (m + n) r < m n are compressed, r = min(rank, m, n). The
+// others are sent raw after them, in every iterations-th message, and m is their true difference.
 //
-// Both ends compute the factors from the same two messages, so nobody sends them. A message says by
-// its version how many iterations its sender has made on the edge. If the two differ (one end has
-// lost a message) neither moves x, and both begin anew at the larger version plus one. Equal
-// versions are equal factors: a version is reached from its predecessor by both, or drawn.
+// Both ends compute the factors from the same two messages, so no rank sends factors. The version
+// of a message is the number of iterations that its sender has made on the edge. If the two differ
+// (one end has lost a message), neither end changes x, and both start again at the larger version
+// plus one. Equal versions mean equal factors: both ends reach a version from the one before, or
+// draw it.
 //
-// A column that is zero (no difference yet) or not finite is drawn anew, so no edge stays stuck;
-// start=cold draws the whole input of every iteration. Draws depend on the run's seed, the two
-// ranks, their incarnations, the version and the tensor alone, and are standard normal.
+// A column that is zero (no difference yet) or not finite is drawn again, so no edge stays at zero;
+// start=cold draws the whole input of every iteration. Draws are standard normal and depend only on
+// the run's seed, the two ranks, their incarnations, the version and the tensor.
 // Memory: (m + n) r numbers per edge and compressed tensor. CPU memory.
 #pragma once
 #include <functional>
@@ -37,26 +38,27 @@ namespace grapevine {
 struct PowerGossipSpec {
   size_t rank = 1;
   uint32_t iterations = 1;  // of a round
-  bool warm = true;         // factors are kept from one iteration to the next
-  bool cosines = false;     // warm, and nothing is drawn: element (a, j) is cos(a j)
+  bool warm = true;         // keep the factors from one iteration to the next
+  bool cosines = false;     // with warm; element (a, j) is cos(a j) instead of a draw
 };
 
-/// "powergossip:rank=R,iterations=S,start=warm|cold|cosines", each part optional; empty: all of
-/// them.
+/// "powergossip:rank=R,iterations=S,start=warm|cold|cosines", each part optional; empty: the
+/// defaults.
 Result<PowerGossipSpec> parse_power_gossip(const std::string& spec);
 
-/// Element (row, column) of a factor that is drawn.
+/// Element (row, column) of a drawn factor.
 using FactorEntry = std::function<double(Random&, size_t row, size_t column)>;
 double normal_entry(Random&, size_t row, size_t column);
 
-/// Which tensors are compressed and what a message holds: the same for all edges of all ranks.
+/// Which tensors are compressed, and the contents of a message: the same for all edges of all
+/// ranks.
 class FactorPlan {
  public:
   FactorPlan(const ParameterLayout&, const PowerGossipSpec&, FactorEntry = normal_entry);
 
-  /// Elements of the message of an end that has made `version` iterations.
+  /// Elements in the message of an end that has made `version` iterations.
   size_t message_size(uint32_t version) const;
-  /// Bytes of the largest.
+  /// Bytes of the largest message.
   size_t message_bytes() const;
 
  private:
@@ -64,7 +66,7 @@ class FactorPlan {
   struct Matrix {
     size_t offset = 0;  // in x
     LowRank shape;
-    size_t p = 0, q = 0;  // where its factors lie
+    size_t p = 0, q = 0;  // places of its factors
     size_t size() const { return shape.rows * shape.columns; }
   };
   struct Run {  // neighbouring raw tensors
@@ -85,12 +87,12 @@ class EdgeFactors {
   EdgeFactors(const Execution&, std::shared_ptr<const FactorPlan>, uint64_t seed, int rank,
               const ExchangeKey& edge);
 
-  /// Writes what is sent of x. Changes nothing.
+  /// Writes the message of x. Changes nothing.
   void encode(ConstVec x, Payload& out) const;
 
-  /// One iteration, from the messages that crossed. Mix by c (kernels/passes/ops.hpp), then x -=
-  /// alpha m, x~ -= alpha_tilde m; without x~ no mixing. False: the ends differed; nothing but the
-  /// factors has changed.
+  /// One iteration, from the messages that crossed: mixes by c (kernels/passes/ops.hpp), then x -=
+  /// alpha m, x~ -= alpha_tilde m; without x~ no mixing. False: the ends differed, and only the
+  /// factors have changed.
   bool jump(const Payload& sent, const Payload& received, double c, double alpha,
             double alpha_tilde, Vec x, Vec x_tilde);
 
@@ -99,7 +101,7 @@ class EdgeFactors {
   const ExchangeKey& edge() const { return edge_; }
 
  private:
-  uint32_t version() const { return static_cast<uint32_t>(version_); }  // as messages say it
+  uint32_t version() const { return static_cast<uint32_t>(version_); }  // as in messages
   bool sends_p() const { return version_ % 2 == 0; }                    // X Q; else X^T P
   void prepare();
   void begin_anew(uint32_t version);
@@ -108,25 +110,25 @@ class EdgeFactors {
   std::shared_ptr<const FactorPlan> plan_;
   ExchangeKey edge_;
   bool higher_ = false;   // than the peer
-  uint64_t seed_ = 0;     // the edge's own
-  uint64_t version_ = 0;  // iterations made; the input of the next is orthonormal
-  Buffer p_, q_;          // all tensors', one after the other
+  uint64_t seed_ = 0;     // of the edge
+  uint64_t version_ = 0;  // iterations made; the input of the next one is orthonormal
+  Buffer p_, q_;          // of all tensors, one after the other
 };
 
-/// The edges of one rank of a pairwise method: factors per peer, anew with every incarnation.
+/// The edges of one rank of a pairwise method: factors per peer, new ones for each incarnation.
 class PairFactors {
  public:
-  explicit PairFactors(const RuleContext&);  // compress is a spec that parses
+  explicit PairFactors(const RuleContext&);  // REQUIRES: compress is a valid spec
 
   size_t bytes() const { return plan_->message_bytes(); }  // of the largest message
-  /// The message of x mixed by c (kernels/passes/ops.hpp), of x itself where there is no twin.
+  /// The message of x mixed by c (kernels/passes/ops.hpp); without x~, of x itself.
   void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out);
-  /// As EdgeFactors::jump. False counts as reseeded.
+  /// As EdgeFactors::jump. If it returns false, `reseeded` grows.
   bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
             double alpha, double alpha_tilde, Vec x, Vec x_tilde);
   void meet(const ExchangeKey& key) { at(key); }
   void name(RuleState&);
-  uint64_t reseeded() const { return reseeded_; }  // edges that began anew
+  uint64_t reseeded() const { return reseeded_; }  // edges that started again
 
  private:
   EdgeFactors& at(const ExchangeKey&);
@@ -137,7 +139,7 @@ class PairFactors {
   int rank_;
   uint64_t reseeded_ = 0;
   std::vector<EdgeFactors> edges_;  // by rising peer
-  Buffer mixed_;                    // x as of a snapshot, where it has a twin
+  Buffer mixed_;                    // x at a snapshot, if the rule has x~
 };
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// ExchangeKey: names an exchange on both of its ends, for rules that keep something per edge.
+// ExchangeKey: names an exchange at both of its ends, for rules that keep data per edge.
 #pragma once
 #include <cstdint>
 

@@ -1,16 +1,16 @@
-// Distributed mean estimation: each round every rank draws one sample of its own; all want the mean
-// of what all have drawn. Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175 (appendix).
+// Distributed mean estimation: each round every rank draws one sample of its own, and all estimate
+// the mean of all samples. Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175 (appendix).
 //
 //   s_i = x_i - g_i                          the sample: the objective's gradient is x - s
 //   S_i = s_i + sum_j m_ji                   relayed (relay.hpp)
 //   n_i = 1   + sum_j c_ji
-//   x_i = sum_t S_i / sum_t n_i              over all rounds so far; kept as a running mean
+//   x_i = sum_t S_i / sum_t n_i              over all rounds so far, kept as a running mean
 //
-// After T rounds x_i is the plain mean of sum_j max(T - delta_ij, 0) samples, delta_ij =
-// max(hops(i, j) - 1, 0): of variance 1 each, that is one over its mean squared error.
+// After T rounds x_i is the mean of sum_j max(T - delta_ij, 0) samples, with delta_ij = max(hops(i,
+// j) - 1, 0). Each has variance 1, so this number is the inverse of the mean squared error.
 //
-// Requires a tree, or several on the same ranks. Takes neither learning rate nor optimizer.
-// Invariant: no sample is in x_i twice. One that is lost is missing there, and in the count.
+// Requires a tree, or several on the same ranks. Uses neither learning rate nor optimizer.
+// Invariant: x_i has no sample twice. A lost sample is missing there and in the count.
 // Cost per rank and round: one message of d + 1 numbers to each neighbour. Memory: x, the sample,
 // one message of each neighbour.
 #pragma once
@@ -35,7 +35,7 @@ class MeanEstimation final : public RelayRule {
   void take_in(size_t tree) override;
 
   Buffer sample_;
-  std::array<double, Relay::kMostTrees> seen_{};  // samples in x, by tree; of no tree: as tree 0
+  std::array<double, Relay::kMostTrees> seen_{};  // samples in x, by tree; the rest as tree 0
 };
 
 }  // namespace grapevine

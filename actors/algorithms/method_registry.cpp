@@ -101,8 +101,8 @@ OnePeer matching_partners(const RuleSettings&, int place, int ranks, uint64_t se
   return {other, other};
 }
 
-// Whom a rank that waits holds up doubles each round, so few ranks get farther ahead of it. Their
-// messages are gone then, and the rank does without.
+// A rank that waits delays twice as many others each round, so few ranks get farther ahead of it.
+// Their messages are gone then, and the rank continues without them.
 int matching_most_behind(const RuleSettings&, int ranks) { return 4 + exponential_rounds(ranks); }
 
 constexpr char kGossipOfLocalSteps[] = "gossip with local steps that waits for nobody";

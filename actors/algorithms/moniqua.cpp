@@ -33,7 +33,7 @@ RuleState Moniqua::state(double now) {
   return state;
 }
 
-// The noise is the same on all ranks.
+// All ranks draw the same noise.
 void Moniqua::encode() {
   constexpr uint32_t kShared = 0;  // the rank of the noise
   moniqua_encode(execution_, theta_, seed_, kShared, round_, x_, own_.vec().as<std::byte>());
@@ -42,7 +42,7 @@ void Moniqua::encode() {
 void Moniqua::enter(const Neighbourhood& near) {
   RoundRule::enter(near);
   round_ = 0;
-  encode();  // a round in progress is written anew
+  encode();  // a round in progress is written again
 }
 
 void Moniqua::on_gradient(double now, double lr, ConstVec g, Vec copy) {

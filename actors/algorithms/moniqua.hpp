@@ -1,18 +1,19 @@
-// Moniqua: gossip with 2 bits per parameter. What travels is the parameter modulo B; a receiver,
-// whose own is near, knows the rest.
+// Moniqua: gossip with 2 bits per parameter. A message has each parameter modulo B. The receiver
+// reconstructs it, because its own parameter is near.
 // Paper: Lu, De Sa. ICML 2020. arXiv:2002.11787.
 //
 //   h_i = x_i + u_i                                  u the optimizer's step
 //   q_i = h_i modulo B = 6 theta, on 4 levels        kernels/passes/moniqua.hpp
-//   x_i = h_i + gamma sum_j W_ij (z_ij - z_ii)       z_ij what q_j says of h_j - h_i
+//   x_i = h_i + gamma sum_j W_ij (z_ij - z_ii)       z_ij the estimate of h_j - h_i from q_j
 //
-// settings.compress is "modulo:THETA". Requires symmetric weights, parameters of neighbours
-// that are less than theta apart (it cannot see when they are not), and a small gamma (some .005 to
-// .05). The noise of the rounding is the same on all ranks that are in the same round, as the paper
-// advises: equal parameters send equal bytes. Rounds are counted anew in each epoch, as the
-// conversation counts them. (The published code draws the shared seed and does not use it.) Of
-// messages that are lost the terms are left out (Missing::own).
-// Invariant: gossip keeps the mean of x to rounding while nothing is lost and no difference wraps.
+// settings.compress is "modulo:THETA". Requires symmetric weights, parameters of neighbours that
+// differ by less than theta (a larger difference is not noticed), and a small gamma (about 0.005 to
+// 0.05). The noise of the rounding is the same on all ranks in the same round, as the paper
+// advises: equal parameters send equal bytes. The count of rounds starts at 0 in each epoch, as in
+// the conversation. (The published code draws the shared seed and does not use it.) The terms of
+// lost messages are left out (Missing::own).
+// Invariant: gossip keeps the mean of x, up to rounding, while no message is lost and no difference
+// wraps.
 // Cost per rank and round: one message of ceil(d / 4) bytes to each neighbour. Memory: x, its
 // successor, the optimizer.
 #pragma once
@@ -23,9 +24,9 @@ namespace grapevine {
 
 class Moniqua final : public RoundRule {
  public:
-  static constexpr double kTheta = 1;  // where settings.compress is empty
+  static constexpr double kTheta = 1;  // if settings.compress is empty
 
-  /// Refuses all but "modulo:THETA" with THETA above 0, and "" (kTheta).
+  /// Accepts "modulo:THETA" with THETA above 0, and "" (kTheta).
   static Result<double> theta_of(const std::string& compress);
 
   explicit Moniqua(const RuleContext&);

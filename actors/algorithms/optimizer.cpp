@@ -23,7 +23,7 @@ Optimizer::Optimizer(const Execution& execution, const ParameterLayout& layout,
   }
   if (runs_.size() == 1) {
     if (!runs_[0].decays) settings_.weight_decay = 0;
-    runs_ = std::vector<Run>();  // gives its memory back
+    runs_ = std::vector<Run>();  // frees its memory
   }
   const bool adam = settings.kind != OptimizerKind::sgd;
   if (adam || settings.momentum != 0) first_ = Buffer(execution, layout.size(), layout.dtype());

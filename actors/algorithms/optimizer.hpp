@@ -1,13 +1,13 @@
 // Optimizer: the local step of one rank, u = -lr s(g), in one pass fused with A2CiD2's mixing.
 //
-//   g += weight_decay x                      where the layout says that an entry decays
+//   g += weight_decay x                      for entries that decay by the layout
 //   sgd      v = momentum v + g              s = v, or with Nesterov g + momentum v
 //   adam     m = b1 m + (1 - b1) g           s = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + 1e-8)
 //            v = b2 v + (1 - b2) g^2         b1 = .9, b2 = .999 by default (Kingma, Ba, ICLR
 //                                            2015)
 //   adamw    the same, weight_decay x added to s instead of g (Loshchilov, Hutter, ICLR 2019)
 //
-// Its buffers are the rank's own and are never averaged.
+// Its buffers belong to the rank and are never averaged.
 #pragma once
 #include <string>
 #include <vector>
@@ -23,20 +23,20 @@ class Optimizer {
  public:
   Optimizer(const Execution&, const ParameterLayout&, const OptimizerSettings&);
 
-  /// Mixes x and x~ by `attraction` (kernels/passes/ops.hpp), then x += u, x~ += u, copy = x. Empty
-  /// views are left out.
+  /// Mixes x and x~ by `attraction` (kernels/passes/ops.hpp), then x += u, x~ += u, copy = x. An
+  /// empty view is skipped.
   void step(const Execution&, double attraction, double lr, ConstVec g, Vec x, Vec x_tilde,
             Vec copy);
   void reset(const Execution&);
 
-  /// Names its buffers and its count of steps; how many buffers these are.
+  /// Adds its buffers and its count of steps to the state.
   void name(RuleState&, Follows, const std::string& prefix = "");
   static int vector_count(const OptimizerSettings& s) {
     return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
   }
 
  private:
-  struct Run {  // neighbouring layout entries that decay alike
+  struct Run {  // neighbouring layout entries with the same `decays`
     size_t offset = 0, count = 0;
     bool decays = true;
   };
@@ -45,7 +45,7 @@ class Optimizer {
             Vec x_tilde, Vec copy);
 
   OptimizerSettings settings_;
-  std::vector<Run> runs_;  // none where all entries decay alike
+  std::vector<Run> runs_;  // empty if all entries are alike
   Buffer first_, second_;  // v; or m and v
   uint64_t steps_ = 0;
 };

@@ -1,7 +1,7 @@
-// OuterPairRule: the common base of NoLoCo and GASLoC. Pairs of a random matching send each other
-// y, the end of their inner steps, and each takes a share of the other's.
+// OuterPairRule: the common base of NoLoCo and GASLoC. The pairs of a random matching send each
+// other y, the end of their inner steps, and each takes a share of the other's.
 //
-//   u_i = the optimizer's step from theta_i      its momentum is the method's own
+//   u_i = the optimizer's step from theta_i      without momentum, which the method applies itself
 //   y_i = theta_i + u_i                          the message
 //
 // Memory: theta and u.

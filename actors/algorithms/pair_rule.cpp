@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// Random parts that both ends of an exchange draw alike.
+/// Random parts, the same at both ends of an exchange.
 class PairParts {
  public:
   explicit PairParts(const RuleContext& c)
@@ -58,7 +58,7 @@ class PairParts {
   Buffer sent_, received_;
 };
 
-/// One of the two.
+/// One of the two is set.
 struct PairRule::Lossy {
   std::unique_ptr<PairFactors> factors;
   std::unique_ptr<PairParts> parts;

@@ -1,16 +1,17 @@
-// PairRule: what the pairwise rules have in common: x, a local optimizer, and how the difference
-// m = x_i - x_j of an exchange is sent and acts.
+// PairRule: the common base of the pairwise rules: x, a local optimizer, and how the difference m =
+// x_i - x_j of an exchange is sent and applied.
 //
-//   whole models      m is the difference of the two vectors as sent: of half the bytes where the
-//                     settings' wire is bf16, to which both ends round what they send
+//   whole models      m is the difference of the two vectors as sent. With wire bf16 both ends
+//                     round what they send to bf16, which halves the bytes
 //   low-rank factors  compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of
-//                     edge_factors.hpp, and m the low-rank difference that both ends get from the
-//                     two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
-//   a random part     compress=random:P: m is the difference there, and 0 elsewhere; the places are
-//                     drawn from (seed, edge, exchange), the same at both ends (random_part.hpp)
+//                     edge_factors.hpp, and m the low-rank difference that both ends compute from
+//                     the two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
+//   a random part     compress=random:P: m is the difference in that part, and 0 elsewhere. Both
+//                     ends draw the same places from (seed, edge, exchange) (random_part.hpp)
 //
-// Both ends get the same m, with opposite signs, from the same two messages. Memory: x, the
-// optimizer's; with factors those, and one more x where the rule has a twin; with parts two more x.
+// Both ends compute the same m, with opposite signs, from the same two messages. Memory: x and the
+// optimizer. Factors need their own memory and, in a rule with x~, one more x. Random parts need
+// two more x.
 #pragma once
 #include <memory>
 
@@ -22,8 +23,7 @@ class PairFactors;
 
 class PairRule : public PairwiseRule {
  public:
-  /// REQUIRES: settings.compress is empty or a spec that parses (edge_factors.hpp,
-  /// random_part.hpp).
+  /// REQUIRES: settings.compress is empty or a valid spec (edge_factors.hpp, random_part.hpp).
   explicit PairRule(const RuleContext&);
   PairRule(PairRule&&) noexcept;
   ~PairRule() override;
@@ -36,12 +36,12 @@ class PairRule : public PairwiseRule {
   RuleCounts counts() const override;
 
  protected:
-  /// The message of `front`; if it is empty, of x mixed by c (kernels/passes/ops.hpp), or of x
-  /// itself where there is no twin.
+  /// The message of `front`. If that is empty: of x mixed by c (kernels/passes/ops.hpp), or of x
+  /// itself without x~.
   void write(const ExchangeKey&, double c, ConstVec x_tilde, ConstVec front, Payload& out);
 
-  /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without a twin x -= alpha m alone. False:
-  /// the two messages do not fit together, and x and x~ are as they were, not mixed.
+  /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without x~ only x -= alpha m. False: the
+  /// two messages do not match, and x and x~ are unchanged and not mixed.
   bool apply(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
              double alpha, double alpha_tilde, Vec x_tilde);
 
@@ -49,7 +49,7 @@ class PairRule : public PairwiseRule {
   Buffer x_;
 
  private:
-  DType sent_as_;  // whole models
+  DType sent_as_;  // type of whole models
   struct Lossy;
   PairFactors* factors() const;
 

@@ -13,7 +13,7 @@ PowerGossip::PowerGossip(const RuleContext& context, const FactorEntry& entry)
   scale(execution_, 1, x_, gossiped_);
 }
 
-void PowerGossip::reset(double now, ConstVec x) {  // the factors are the edges', not the rank's
+void PowerGossip::reset(double now, ConstVec x) {  // edges keep their factors
   RoundRule::reset(now, x);
   scale(execution_, 1, x_, gossiped_);
 }
@@ -57,7 +57,7 @@ double PowerGossip::distance(size_t edge, const Payload& payload) {
   const Payload& sent = edges_[edge].sent;
   const bool alike = sent && sent.version == payload.version && sent.count == payload.count &&
                      sent.dtype == payload.dtype;
-  if (!alike) return 0;  // the ends begin anew, and nothing moves
+  if (!alike) return 0;  // the ends start again, and x does not change
   return std::sqrt(square_distance(execution_, sent.vec(), payload.vec()));
 }
 
@@ -68,7 +68,7 @@ void PowerGossip::combine(double, int phase, std::span<const Received> in) {
     const Payload sent = std::exchange(edges_[k].sent, {});
     if (!sent || !in[k] || in[k].share == 0) continue;
     const double alpha = settings_.gamma * near_.neighbours[k].weight * in[k].share;
-    const Vec before = last ? Vec{} : gossiped_.vec();  // the next phase sends of it
+    const Vec before = last ? Vec{} : gossiped_.vec();  // the next phase sends it
     if (!edges_[k].factors.jump(sent, in[k].payload, 0, alpha, alpha, x_, before)) ++reseeded_;
   }
 }

@@ -1,24 +1,24 @@
-// PowerGossip: gossip whose messages are one side of a power iteration on the difference of two
+// PowerGossip: gossip in which a message is one side of a power iteration on the difference of two
 // models.
 // Paper: Vogels, Karimireddy, Jaggi. NeurIPS 2020. arXiv:2008.01425.
 //
 //   s times:   x_i -= gamma W_ij D_ij    for every edge at once, all D_ij of the same x
-//              D_ij = P Q^T in place of x_i - x_j, one iteration of edge_factors.hpp
+//              D_ij = P Q^T instead of x_i - x_j, one iteration of edge_factors.hpp
 //   x_i += u_i                           u_i the optimizer's step on the gradient before the gossip
 //
-// s = iterations = the phases of a round, each with its own messages and its own averaging; rank
-// and start (warm or cold) are as in edge_factors.hpp. Both ends move by the same P Q^T, so no step
-// size but gamma is needed, and gamma = 1 always works.
+// s = iterations is the number of phases of a round, each with its own messages and averaging. rank
+// and start (warm or cold) are described in edge_factors.hpp. Both ends move by the same P Q^T, so
+// gamma is the only step size, and gamma = 1 always works.
 //
-// Departures from the published code: it gossips tensors of one dimension with gamma = 1 whatever
-// gamma is, here one gamma holds for all; it compresses tensors that this makes larger; it skips
+// Departures from the published code. That code gossips tensors of one dimension with gamma = 1 for
+// any gamma; here one gamma holds for all. It compresses tensors even if they get larger. It skips
 // its first s iterations.
 //
-// Requires symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that
-// phase. The edges that stay in a new epoch keep their factors. Invariant: gossip keeps the mean of
-// x while nothing is lost. Cost per rank and round: s messages to each neighbour, the odd ones of
-// an edge sum m r numbers and the even ones sum n r over the m x n tensors that are compressed; one
-// of s has the raw ones too. Memory: x twice, the optimizer, and sum (m + n) r per neighbour.
+// Requires symmetric weights. Any `Missing`: a lost message changes nothing on its edge in that
+// phase. Edges that stay in a new epoch keep their factors. Invariant: gossip keeps the mean of x
+// while no message is lost. Cost per rank and round: s messages to each neighbour. The odd ones of
+// an edge have sum m r numbers and the even ones sum n r, over the compressed m x n tensors; one of
+// s also has the raw tensors. Memory: x twice, the optimizer, and sum (m + n) r per neighbour.
 #pragma once
 #include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"
@@ -27,7 +27,7 @@ namespace grapevine {
 
 class PowerGossip final : public RoundRule {
  public:
-  /// REQUIRES: settings.compress is empty or parse_power_gossip() takes it.
+  /// REQUIRES: settings.compress is empty or a valid spec.
   explicit PowerGossip(const RuleContext&, const FactorEntry& = normal_entry);
 
   void reset(double now, ConstVec x) override;
@@ -38,7 +38,7 @@ class PowerGossip final : public RoundRule {
   bool broadcasts() const override { return false; }
   size_t message_bytes() const override { return plan_->message_bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
-  /// The norm of what the two messages say of the difference.
+  /// The norm of the difference, as far as the two messages show it.
   double distance(size_t edge, const Payload&) override;
   bool ends_agree() const override { return true; }
   void combine(double now, int phase, std::span<const Received> in) override;
@@ -47,13 +47,13 @@ class PowerGossip final : public RoundRule {
  private:
   struct Edge {
     EdgeFactors factors;
-    Payload sent;  // of the phase in progress
+    Payload sent;  // in the present phase
   };
 
   int phases_;
   std::shared_ptr<const FactorPlan> plan_;
-  std::vector<Edge> edges_;  // as near_.neighbours
-  Buffer gossiped_;          // x without the step of this round
+  std::vector<Edge> edges_;  // in the order of near_.neighbours
+  Buffer gossiped_;          // x without this round's step
   uint64_t reseeded_ = 0;
 };
 

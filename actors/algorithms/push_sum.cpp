@@ -17,7 +17,7 @@ double PushSum::distance(size_t edge, const Payload& payload) {
   const ConstVec sent = payload.vec().part(0, size());
   const double squares = dot(execution_, sent, sent, edge) / (weight * weight) -
                          2 * dot(execution_, sent, x_, edge) / weight + dot(execution_, x_, x_);
-  return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
+  return std::sqrt(squares < 0 ? 0 : squares);  // negative only by rounding
 }
 
 void PushSum::reset(double now, ConstVec x) {
@@ -25,8 +25,8 @@ void PushSum::reset(double now, ConstVec x) {
   w_ = 1;
 }
 
-// A state that continues under another number keeps its weight; a copy of a model gets a weight of
-// one.
+// A state that continues under another number keeps its weight. A copy of a model starts with a
+// weight of 1.
 RuleState PushSum::state(double now) {
   RuleState state = RoundRule::state(now);
   state.add("w", w_, Follows::rank);
@@ -46,7 +46,7 @@ void PushSum::write(int, size_t, Payload& out) {
 }
 
 void PushSum::combine(double, int, std::span<const Received> in) {
-  if (near_.ranks == 1) return;  // nothing was sent
+  if (near_.ranks == 1) return;  // no rank has sent
   const double own = w_ / 2;
   double w = own;
   terms_.assign(1, {own, x_});

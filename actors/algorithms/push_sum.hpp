@@ -1,5 +1,5 @@
-// SGP, stochastic gradient push: gossip with one peer at a time, along a graph on which every rank
-// meets all others within 2 log2 n messages. Weights follow what was sent (push-sum), so the
+// SGP, stochastic gradient push: gossip with one peer at a time, on a schedule in which every rank
+// reaches all others within 2 log2 n messages. Weights follow the messages (push-sum), so the
 // average is right for any number of ranks and for one-way messages.
 // Paper: Assran, Loizou, Ballas, Rabbat. ICML 2019. arXiv:1811.10792.
 //
@@ -8,17 +8,16 @@
 //   S = 2 times                                      (who sends to whom: topologies/schedule.hpp)
 //     (x_j, w_j) = 1/2 (x_j, w_j) + sum_{i -> j} 1/2 (x_i, w_i)
 //
-// What is held is z and w. Where a message is lost, its receiver keeps its own half in place of it:
-// z stays what it was, as in the RelaySum code ("SGP keeps its own model"). Along the schedule each
-// rank hears of one other, so w stays 1; the rule is right for any.
-// The graph's edges and weights play no role. Any number of ranks; with n a power of two, log2 n
-// messages average exactly, and the reference's schedule (settings.reference_schedule) asks for
-// one.
-// Invariant: the sums of w and of x = w z change by steps alone, while nothing is lost. A rank that
-// leaves takes its w and x with it. The others keep theirs when the members change; a newcomer
-// begins with w = 1.
-// Departure: the paper adds u, not w u. Both are the same at w = 1; at a larger w steps of u / w on
-// z would be smaller.
+// A rank stores z and w. If a message is lost, its receiver keeps its own half instead: z does not
+// change, as in the RelaySum code ("SGP keeps its own model"). In this schedule each rank receives
+// from one other, so w stays 1; the rule is right for any schedule.
+// The graph's edges and weights are not used. Any number of ranks. If n is a power of two, log2 n
+// messages average exactly, and the reference's schedule (settings.reference_schedule) needs one.
+// Invariant: only steps change the sums of w and of x = w z, while no message is lost. A rank that
+// leaves takes its w and x with it. The others keep theirs when the members change. A rank that
+// joins starts with w = 1.
+// Departure: the paper adds u, we add w u. Both are the same at w = 1; at a larger w the paper's
+// steps of u / w on z are smaller.
 // Cost per rank and round: two messages, each x and w in the layout's dtype (d + 1 numbers), to one
 // rank. Memory: z, the optimizer.
 #pragma once
@@ -44,7 +43,7 @@ class PushSum final : public RoundRule {
   void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
-  double weight_of(const Payload&) const;  // 0: it is of no use
+  double weight_of(const Payload&) const;  // 0: the message is not usable
 
   double w_ = 1;  // x_ is z
   std::vector<Term> terms_;

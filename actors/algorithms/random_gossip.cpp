@@ -30,7 +30,7 @@ double RandomGossip::distance(size_t, const Payload& payload) {
   return std::sqrt(square_distance(execution_, payload.vec(), own_));
 }
 
-// Of another round a message has other places; both ends see that, and both do without.
+// A message of another round has other places. Both ends notice it and do without.
 void RandomGossip::combine(double, int, std::span<const Received> in) {
   std::vector<Received> fitting(in.begin(), in.end());
   for (Received& received : fitting)

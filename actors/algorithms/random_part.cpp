@@ -5,7 +5,7 @@
 namespace grapevine {
 
 namespace {
-constexpr uint32_t kNobody = 0;  // whose places it draws: all draw the same
+constexpr uint32_t kNobody = 0;  // a rank for the draws, the same for all ranks
 }
 
 Result<Compressor> random_part(const std::string& spec, const ParameterLayout& layout,

@@ -1,6 +1,6 @@
-// RandomPart: a part of the parameters, drawn anew for each exchange or round and alike by all who
-// share its number, so that no places are sent. compress = "random:P": in each tensor one number in
-// each of floor(P d) equal pieces, one at least.
+// RandomPart: a random part of the parameters. All ranks with the same number (of an exchange or a
+// round) draw the same part, so no places are sent. compress = "random:P": each tensor is cut into
+// floor(P d) equal pieces, at least one, and one number of each piece is drawn.
 //
 // After SPARTA (Exo, 2025), which averages 0.1 to 0.5 % of the parameters after every step.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// The compressor that "random:P" is. Errors (user): another spec, a P outside (0, 1].
+/// The compressor of "random:P". Errors (user): another spec, a P outside (0, 1].
 Result<Compressor> random_part(const std::string& spec, const ParameterLayout&, uint64_t seed);
 
 class RandomPart {
@@ -17,12 +17,12 @@ class RandomPart {
   /// REQUIRES: random_part() accepts settings.compress.
   explicit RandomPart(const RuleContext&);
 
-  /// How many parameters it is.
+  /// The number of parameters in the part.
   size_t size() const { return size_; }
 
-  /// out = the part of x, of size().
+  /// out = the part of x; it has size() elements.
   void take(uint64_t number, ConstVec x, Vec out);
-  /// x += a part, at its places.
+  /// x += a part, at the places of the part.
   void add(uint64_t number, double a, ConstVec part, Vec x);
 
  private:

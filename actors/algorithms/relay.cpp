@@ -98,7 +98,7 @@ double Relay::distance(const Execution& execution, size_t edge, const Payload& m
     if (own != 0)
       squares += own * count * (own * count * dot(execution, y, y) - 2 * dot(execution, sum, y));
   }
-  return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
+  return std::sqrt(squares < 0 ? 0 : squares);  // negative only by rounding
 }
 
 double Relay::ranks_in(const Execution& execution, size_t edge, const Payload& m) const {

@@ -1,22 +1,23 @@
-// Relay: sums that travel along the edges of a tree, one hop a round, each summand exactly once;
-// and RelayRule, what the methods share that average what a relay brings. Paper: Vogels et al.,
-// "RelaySum for Decentralized Deep Learning on Heterogeneous Data", NeurIPS 2021, arXiv 2110.04175.
+// Relay: sums that travel along the edges of a tree, one hop a round, and contain each summand
+// exactly once. RelayRule: the common base of methods that average relayed sums. Paper: Vogels et
+// al., "RelaySum for Decentralized Deep Learning on Heterogeneous Data", NeurIPS 2021, arXiv
+// 2110.04175.
 //
 //   m_ij = y_i + sum_{k in N_i \ j} m'_ki        what i sends to j; m' came in the last round
 //   c_ij = 1   + sum_{k in N_i \ j} c'_ki
 //   S_i  = y_i + sum_{j in N_i} m_ji             m came in this round
 //   n_i  = 1   + sum_{j in N_i} c_ji
 //
-// Nothing has come yet: m = 0, c = 0. What y_j said reaches i after max(hops(i, j) - 1, 0) rounds.
+// At first m = 0, c = 0. y_j reaches i after max(hops(i, j) - 1, 0) rounds.
 //
-// K trees (Neighbour::trees): tree k carries the coordinates k, k + K, ..., with counts of its own.
-// Message: for each tree of the edge, by rising k, the tree's part and then its count, all in the
-// dtype of y; with one tree d + 1 numbers. Per rank and round one message to each neighbour, each a
-// different one.
+// K trees (Neighbour::trees): tree k has the coordinates k, k + K, ..., with its own counts. A
+// message has, for each tree of the edge by rising k, the tree's part and then its count, all in
+// the dtype of y; with one tree these are d + 1 numbers. A rank sends each neighbour one message
+// per round, and each message is different.
 //
-// A lost message counts as m = 0, c = 0, now and in what is relayed next; or, where a newer message
-// replaces an older one, as the last one that came along that edge. Messages are held as they came:
-// one lease per neighbour.
+// A lost message counts as m = 0, c = 0, here and in what is relayed next. If `reuses` is set, the
+// last message of that edge is used instead. Messages are kept as they came: one lease per
+// neighbour.
 #pragma once
 #include <array>
 #include <span>
@@ -30,30 +31,31 @@ class Relay {
  public:
   static constexpr size_t kMostTrees = 8;  // bits of Neighbour::trees
 
-  /// `reuses`: a lost message is the last one that came along its edge.
+  /// `reuses`: the last message of an edge replaces a lost one.
   Relay(size_t size, DType dtype, bool reuses);
 
-  /// Forgets the messages of edges that are gone or belong to other trees now. Follow with say().
+  /// Forgets the messages of edges that have gone or now belong to other trees. Call say() next.
   void enter(const Execution&, const Neighbourhood&);
   void forget();
 
-  /// y of the round: read by write() and sum(), which may overwrite it; kept by the caller.
+  /// Sets y of the round. write() and sum() read it, and sum() may overwrite it; the caller keeps
+  /// it alive.
   void say(const Execution&, ConstVec y);
 
   size_t message_bytes() const { return (size_ + kMostTrees) * size_of(dtype_); }
   void write(const Execution&, size_t edge, Payload& out);
-  /// Of a message whose share is below 1 the sum and the count are scaled by it, here and in what
+  /// If the share of a message is below 1, its sum and its count are scaled by it, here and in what
   /// is relayed on.
   void receive(const Execution&, std::span<const Received> in);
 
-  /// |m - own c y| of a message of this edge, over the edge's trees; NaN where it is none of this
-  /// edge.
+  /// The norm |m - own c y| of a message of this edge, over the edge's trees; NaN if it is no
+  /// message of this edge.
   double distance(const Execution&, size_t edge, const Payload&, double own) const;
   /// The largest c of its trees.
   double ranks_in(const Execution&, size_t edge, const Payload&) const;
 
   size_t trees() const { return trees_; }
-  /// n_i of tree k, of what receive() had.
+  /// n_i of tree k, from the messages of receive().
   double count(size_t tree) const;
   /// In the coordinates of tree k: out = own y + received sum_j m_ji + rest other. `other` may be
   /// empty, or `out` itself; y may be `out`.
@@ -67,7 +69,7 @@ class Relay {
   struct Held {  // m_ji and c_ji
     Payload payload;
     double share = 1;
-    std::array<double, kMostTrees> counts = {};  // scaled by it
+    std::array<double, kMostTrees> counts = {};  // scaled by the share
 
     explicit operator bool() const { return static_cast<bool>(payload); }
   };
@@ -85,17 +87,16 @@ class Relay {
   DType dtype_;
   bool reuses_;
   size_t trees_ = 1;
-  std::vector<Span> spans_;  // of the trees' parts, one behind the other
+  std::vector<Span> spans_;  // of the trees' parts, one after the other
   std::vector<Neighbourhood::Neighbour> near_;
   std::vector<Held> held_;  // by neighbour
   ConstVec y_;
-  Buffer parts_, other_;  // more trees than one: y tree by tree, and room for a
-                          // part of another
+  Buffer parts_, other_;  // for several trees: y tree by tree, and another part
   std::vector<Term> terms_;
 };
 
-/// Rules whose ranks relay y along a tree, or several, and take in S and n of each tree. What has
-/// come from the neighbours is not of the state: a rank that goes on elsewhere fills up again.
+/// Rules whose ranks relay y along one or more trees and take in S and n of each tree. The messages
+/// from the neighbours are not in the state: a rank that continues elsewhere collects them again.
 class RelayRule : public RoundRule {
  public:
   RelayRule(const RuleContext&, bool reuses);
@@ -105,7 +106,7 @@ class RelayRule : public RoundRule {
   bool broadcasts() const override { return false; }
   size_t message_bytes() const override { return relay_.message_bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
-  /// How far the sum of the ranks behind the edge is from as many y.
+  /// The distance between the sum of the ranks behind the edge and as many y.
   double distance(size_t edge, const Payload&) override;
   double ranks_in(size_t edge, const Payload&) override;
   void combine(double now, int phase, std::span<const Received> in) override;
@@ -115,7 +116,7 @@ class RelayRule : public RoundRule {
  protected:
   virtual ConstVec said() const = 0;  // y
   virtual void take_in(size_t tree) = 0;
-  void say() { relay_.say(execution_, said()); }  // after said() has changed
+  void say() { relay_.say(execution_, said()); }  // after a change of said()
 
   Relay relay_;
 

@@ -1,5 +1,5 @@
-// RelaySGD: SGD whose ranks average what a tree relays to them, exactly and late instead of
-// inexactly and at once; so data that differ between the ranks leave no bias.
+// RelaySGD: SGD with averages that a tree relays. They are exact and late instead of inexact and at
+// once, so different data on the ranks cause no bias.
 // Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175, algorithm 1 (RelaySum/Model).
 //
 //   y_i = x_i + u_i                       u the optimizer's step
@@ -7,24 +7,24 @@
 //   S_i = y_i + sum_j m_ji
 //   n_i = 1   + sum_j c_ji
 //
-//   counts     x = S_i / n_i                                     the paper's; the default
+//   counts     x = S_i / n_i                                     the paper's and the default
 //   own        x = (S_i + (n - n_i) y_i) / n
 //   x0         x = (S_i + (n - n_i) x^0) / n                     x^0 the initial point
 //   previous   x = (S_i + (n - n_i) x_i) / n                     x_i before this round's step
 //
-// They differ while contributions are missing. Once n_i = n all are
-// x_i = (1/n) sum_j y_j of max(hops(i, j) - 1, 0) rounds ago. Where n_i > n (a rank has left and
-// its last words are under way) x = S_i / n_i.
+// They differ while contributions are missing. When n_i = n all give x_i = (1/n) sum_j y_j, with
+// y_j of max(hops(i, j) - 1, 0) rounds ago. If n_i > n (a rank has left and its last messages are
+// under way), x = S_i / n_i.
 //
-// Learning rate: one round's step acts as if divided by 1 + the mean of that delay over all pairs,
-// so with `relay_lr` it is multiplied by as much.
+// Learning rate: a step acts as if divided by 1 + the mean of that delay over all pairs, so
+// `relay_lr` multiplies the rate by this number.
 //
 // Requires a tree, or several on the same ranks.
-// Invariant: each average holds each rank at most once, and exactly once when n_i = n. The mean of
-// x is not kept: a part of it is under way.
+// Invariant: each average has each rank at most once, and exactly once when n_i = n. The mean of x
+// is not conserved: a part of it is under way.
 // Cost per rank and round: one message of d + 1 numbers to each neighbour (K trees: relay.hpp).
-// Memory: x, the optimizer, one message of each neighbour; x^0 or x_i where the normalisation
-// names it; K > 1: two models more.
+// Memory: x, the optimizer, one message of each neighbour; x^0 for `x0`, x_i for `previous`; two
+// more models if K > 1.
 #pragma once
 #include "actors/algorithms/relay.hpp"
 
@@ -47,7 +47,7 @@ class RelaySgd : public RelayRule {
  private:
   void take_in(size_t tree) override;
 
-  Buffer filler_;  // x^0, or x_i; empty where neither is named
+  Buffer filler_;  // x^0 or x_i, if the normalisation uses it
 };
 
 }  // namespace grapevine

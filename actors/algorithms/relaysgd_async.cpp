@@ -27,7 +27,7 @@ void RelaySgdAsync::on_gradient(double now, double lr, ConstVec g, Vec copy) {
 
 void RelaySgdAsync::combine(double now, int phase, std::span<const Received> in) {
   RelaySgd::combine(now, phase, in);
-  say();  // write() comes after this
+  say();  // before the next write()
 }
 
 }  // namespace grapevine

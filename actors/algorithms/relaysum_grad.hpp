@@ -2,13 +2,15 @@
 // Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175 (RelaySum/Grad).
 //
 //   m_ij       u relayed (relay.hpp)          u the optimizer's step
-//   x_i += (u_i + sum_j m_ji) / n             what has not come, or was lost, counts as 0
+//   x_i += (u_i + sum_j m_ji) / n             a message that is late or lost counts as 0
 //
-// Requires a tree. Every step reaches every rank once, but the ranks never agree: a fixed point
-// has x_i = c + (lr / n) sum_j delta_ij g_j(x_j), delta_ij = max(hops(i, j) - 1, 0), and its error
-// grows with the learning rate, the tree's depth and how the data differ. RelaySGD has none of it.
-// Invariant: while nothing is lost and the tree stays, x_i has moved by the same steps as x_j, but
-// for those under way. A message is never used twice, whatever Missing says: its steps would be.
+// Requires a tree. Every step reaches every rank once, but the ranks never agree: a fixed point has
+// x_i = c + (lr / n) sum_j delta_ij g_j(x_j), with delta_ij = max(hops(i, j) - 1, 0). Its error
+// grows with the learning rate, the tree's depth and the difference of the data. RelaySGD does not
+// have this error.
+// Invariant: while no message is lost and the tree stays, x_i and x_j have moved by the same steps,
+// except those under way. A message is never used twice, for any Missing: its steps would count
+// twice.
 // Cost per rank and round: one message of d + 1 numbers to each neighbour. Memory: x, u, the
 // optimizer, one message of each neighbour.
 #pragma once
@@ -23,7 +25,7 @@ class RelaySumGrad final : public RelayRule {
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  /// How long a step of the ranks behind the edge is, in the mean.
+  /// The mean length of a step of the ranks behind the edge.
   double distance(size_t edge, const Payload&) override;
   ConstVec step() override { return u_.vec(); }
 

@@ -33,14 +33,14 @@ Status check_lost(const Method& method, Missing missing) {
       fmt::format("missing is {}, method {} accepts: {}", name_of(missing), method.name, accepted));
 }
 
-// W_gamma = 1 + gamma (W - 1) is what a round does.
+// A round applies W_gamma = 1 + gamma (W - 1).
 Status check_weights(const Method& method, double gamma, const std::string& weights,
                      const Topology& graph) {
   if (!(gamma > 0) || !std::isfinite(gamma))
     return user_error(fmt::format("gamma is {}, accepted: above 0", shown(gamma)));
   const auto matrix = gossip_matrix(weights, graph);
   if (!matrix) return matrix.error();
-  if (gamma <= 1 && method.eigenvalues_above <= -1) return Done{};  // whatever the graph
+  if (gamma <= 1 && method.eigenvalues_above <= -1) return Done{};  // holds for any graph
   const auto spectrum = matrix_spectrum(graph, *matrix);
   if (!spectrum) return spectrum.error();
   const double least = spectrum->least;

@@ -1,5 +1,5 @@
-// Requirements: what a method asks of its settings and of the graph before a run begins. What it
-// would ignore is refused, too.
+// Requirements: what a method requires of its settings and of the graph before a run begins. A
+// setting that it would ignore is refused too.
 #pragma once
 #include <string>
 
@@ -7,7 +7,8 @@
 
 namespace grapevine {
 
-/// The graph, the weights and the settings fit the row; one line otherwise. `compress` apart.
+/// Whether the graph, the weights and the settings fit the method; one line if not. Ignores
+/// `compress`.
 Status check_requirements(const Method&, const RuleSettings&, const std::string& weights,
                           const Topology&);
 

@@ -4,8 +4,9 @@
 
 namespace grapevine {
 
-// g lies where front did: 8 words beside the gradient's.
-// On a device nobody knows at once whether all is finite, and the steps go through a vector more.
+// g overwrites front: 8 words more than the gradient.
+// On a device the host does not know at once whether front is finite, and the steps need one vector
+// more.
 void Rule::take_as_gradient(double now, double lr, Vec front, Vec base, Vec finite) {
   if (execution_.device == nullptr && all_finite(execution_, front)) {
     fill(execution_, 1, finite);
@@ -54,7 +55,7 @@ void RoundRule::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum)
 double RoundRule::distance(size_t, const Payload& payload) {
   if (payload.dtype != dtype()) return 0;
   const double squares = dot(execution_, payload.vec(), payload.vec());
-  return squares - squares;  // 0, or no number
+  return squares - squares;  // 0 or NaN
 }
 
 void RoundRule::enter(const Neighbourhood& near) { near_ = near; }

@@ -1,5 +1,4 @@
-// RuleSettings: what a method may be told; each rule reads what concerns it. And RuleCounts: what
-// it counts in turn, for reports. Values.
+// RuleSettings: the settings of methods. RuleCounts: the counters of a rule, for reports. Values.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +13,7 @@ struct OptimizerSettings {
   double weight_decay = 0;
   bool nesterov = false;
   OptimizerKind kind = OptimizerKind::sgd;
-  double beta2 = 0.999;  // of adam and adamw: what is kept of the mean square of the gradients
+  double beta2 = 0.999;  // of adam and adamw: decay of the mean square of the gradients
 };
 
 /// The replacement for relay contributions that have not arrived (relaysgd.hpp).
@@ -22,35 +21,33 @@ enum class Normalisation { counts, own, x0, previous };
 
 /// How a round handles a neighbour's message that a link has lost.
 enum class Missing {
-  resend,       // it is asked for until it comes
-  renormalise,  // go on without; the weights of what came are scaled up to 1
-  own,          // go on; its weight goes to the rank's own value
-  reuse,        // go on with the last one that came
-  shrink,       // go on; its weight goes to zero (a published code's slip, kept for
-                // comparison)
+  resend,       // request it until it comes
+  renormalise,  // continue without; the other weights are scaled up to a sum of 1
+  own,          // continue; the rank's own value gets its weight
+  reuse,        // continue with the last one that came
+  shrink,       // continue; its weight is lost (an error of a published code, kept for comparison)
 };
 
-/// How whole models are sent in pairs: in the type that they have, or rounded to bf16.
+/// How whole models are sent in pairs: in their own type, or rounded to bf16.
 enum class Wire { full, bf16 };
 
-/// The settings of methods. Each rule reads those that concern it; the registry refuses the others.
+/// The settings of methods. Each rule reads those that it needs; the registry refuses the others.
 struct RuleSettings {
   OptimizerSettings optimizer;
   Normalisation normalisation = Normalisation::counts;
   Missing missing = Missing::resend;
-  std::string compress;  // a compressor with its arguments; empty: the method's
-                         // own, or none
+  std::string compress;  // a compressor with its arguments; empty: the method's own, or none
   Wire wire = Wire::full;
   double gamma = 1;                 // consensus step size
   bool relay_lr = true;             // scale the learning rate by 1 + the mean relay delay
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
 };
 
-/// The inner steps of a rank: it gives the sum of so many steps of an inner optimizer to its rule
-/// as one gradient (actors/state/local_steps.hpp). The optimizer of the rule is then the outer one.
+/// The inner steps of a rank: its rule gets the sum of `count` steps of an inner optimizer as one
+/// gradient (actors/state/local_steps.hpp). The optimizer of the rule is then the outer one.
 struct InnerSteps {
   uint64_t count = 1;
-  double outer_lr = 0;  // of the rule's steps; 0: none are handed over, the rule has the gradients
+  double outer_lr = 0;  // of the rule's steps; 0: no inner steps, the rule takes the gradients
   OptimizerSettings optimizer;  // the inner one
 
   explicit operator bool() const { return outer_lr > 0; }
@@ -65,7 +62,7 @@ inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {
 struct RuleCounts {
   double relay_count = 0;  // ranks whose contribution is in the average (relay methods)
   double push_weight = 0;  // of push-sum
-  uint64_t reseeded = 0;   // edges whose factors differed and began anew
+  uint64_t reseeded = 0;   // edges whose factors differed and started again
 };
 
 }  // namespace grapevine

@@ -1,10 +1,10 @@
-// RuleState: every vector and every number that a rule keeps from one gradient to the next, by
-// name. Whatever carries a rank on (a newcomer, a restart, another rank number, a checkpoint) goes
-// by this list and nothing else, so what a rule adds here is never lost on the way.
+// RuleState: every vector and number that a rule keeps from one gradient to the next, by name. A
+// state is copied by this list alone (to a new node, after a restart, to another rank number, to a
+// checkpoint), so whatever a rule adds here is never lost.
 //
-// Views into the rule: they hold until its next call, and what is written through them is its
-// state. The order is the same for all ranks of a run, and the graph does not change it but for
-// what is of the graph.
+// These are views into the rule. They are valid until its next call, and writes through them change
+// its state. The order is the same for all ranks of a run. The graph changes only the entries of
+// the graph.
 #pragma once
 #include <string>
 #include <variant>
@@ -15,12 +15,11 @@
 
 namespace grapevine {
 
-/// With whom a part of a rule's state goes along.
+/// What a part of a rule's state belongs to.
 enum class Follows : uint8_t {
-  model,  // with the model: a newcomer takes it over from any rank
-  rank,   // with the rank that goes on under another number or later
-  graph,  // with the edges of this graph: an edge or an epoch that is new begins
-          // without it
+  model,  // the model: a new node copies it from any rank
+  rank,   // the rank, also under another number or after a restart
+  graph,  // the edges of this graph; a new edge or epoch starts without it
 };
 
 struct RuleState {
@@ -35,8 +34,8 @@ struct RuleState {
     Follows follows;
   };
 
-  std::vector<Vector> vectors;  // "x" first; of those that follow the model, an optimizer's last
-  std::vector<Number> numbers;  // those that follow the model are counters
+  std::vector<Vector> vectors;  // "x" first; an optimizer's are the last ones of the model
+  std::vector<Number> numbers;  // those of the model are counters
 
   void add(std::string name, Vec values, Follows follows) {
     vectors.push_back({std::move(name), values, follows});
@@ -50,18 +49,18 @@ struct RuleState {
   }
 };
 
-/// A copy of what goes along: by the order of RuleState, numbers by their bits.
+/// A copy of a state, in the order of RuleState; numbers by their bits.
 struct SavedState {
   std::vector<Buffer> vectors;
   std::vector<uint64_t> numbers;
-  bool whole = false;  // with what follows the rank; else only what follows the model
+  bool whole = false;  // includes what follows the rank, not only what follows the model
 };
 
 SavedState save(const Execution&, const RuleState&, bool whole);
 
-/// Writes the copy into the state of a rule of the same method, settings and layout. The vectors
-/// after the model may be of a rank with another optimizer, or none: then the last vectors keep
-/// their values.
+/// Writes the copy into the state of a rule of the same method, settings and layout. The copy may
+/// come from a rank with another optimizer, or without one: then the last vectors keep their
+/// values.
 void restore(const Execution&, const SavedState&, const RuleState&);
 
 }  // namespace grapevine

@@ -2,7 +2,6 @@
 // state machine without I/O.
 //
 //   awaiting   nothing is open yet
-
 //   joining    until it has ranks and knows whether other nodes train already
 //   fetching   other nodes train already: it fetches their state as the start of its ranks
 //   training   its ranks are in the graph

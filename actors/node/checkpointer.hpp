@@ -1,6 +1,5 @@
 // Checkpointer: the actor that records the ranks of a process during the run.
 //
-//
 //   a checkpoint is due (time, steps or a request) -> which ranks are here? -> RecordRank to the
 //   state of one rank -> `write` its record -> `done` is called: the next rank ... -> the end
 //

@@ -4,8 +4,7 @@
 // time: the last r that it sent, because a sum travels once around the ring, and one more. So the
 // parts of a rank take little more memory than one vector, in a ring of any size. But a smaller
 // ring has larger parts. One pool serves rings of R/2 to R ranks:
-// smaller the ring is, the larger is each. One pool serves rings of R/2 to R ranks,
-
+//
 //   R = n, n/2, n/4, ..., 2  (rounded up), the smallest that is not below r
 //   size = d / (R/2) + 1,  count = m (R + 4) for m ranks here
 //
