@@ -1,4 +1,4 @@
-// CoreShare: whether a thread that computes has a core to itself, by the seconds that its work took
+// CoreShare: whether a thread that computes has a core to itself. It compares the time of its work
 // on the clock and on the processor. A value.
 #pragma once
 
@@ -6,7 +6,7 @@ namespace grapevine {
 
 class CoreShare {
  public:
-  /// A piece of work is over.
+  /// Call it after each piece of work.
   void add(double wall_s, double cpu_s) {
     wall_s_ += wall_s;
     cpu_s_ += cpu_s;
@@ -17,13 +17,13 @@ class CoreShare {
     wall_s_ = cpu_s_ = pieces_ = 0;
   }
 
-  /// It has waited for its core, and its work is long beside the waking of another thread, so that
-  /// others may well be woken to run actors at once.
+  /// Whether the thread has waited for its core, and its work takes much longer than waking another
+  /// thread. Then it pays to wake other threads for the actors.
   bool contended() const { return contended_; }
 
  private:
   static constexpr double kWindow_s = 0.05;
-  static constexpr double kWaits = 0.85, kAlone = 0.95;  // of its time on the processor
+  static constexpr double kWaits = 0.85, kAlone = 0.95;  // share of its time on the processor
   static constexpr double kLeast_s = 1e-4;               // of a piece of work
 
   double wall_s_ = 0, cpu_s_ = 0, pieces_ = 0;

@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// A thread and what it has to do. The thread owns its share of it, so that it may be left behind.
+/// A thread and its tasks. The thread shares their ownership, so that it may be detached.
 class DeviceCompute::Line {
  public:
   Line() : own_(std::make_shared<Own>()), thread_([own = own_] { own->work(); }) {}
@@ -24,7 +24,8 @@ class DeviceCompute::Line {
     own_->changed.notify_all();
   }
 
-  /// Drops what has not begun, and waits for what has: where that may never end for a while only.
+  /// Drops the tasks that have not begun, and waits for the present one. With `may_stand` that one
+  /// may never end: then it waits only for a while.
   void end(bool may_stand) {
     if (!thread_.joinable()) return;
     constexpr std::chrono::seconds kPatience{2};

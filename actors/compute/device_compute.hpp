@@ -1,13 +1,12 @@
 // DeviceCompute: gradients on the lanes of a device, under the wall clock.
 //
-// Each lane has a stream, and a thread that queues on it: what LibTorch takes a millisecond to
-// queue keeps nobody from exchanging. All else about the device (slots, waits, fences) is done by
-// its owner, the state actor, in tasks that are sent to it: so order between lanes and rules is
-// made by messages and fences alone. A lane carries one gradient at a time; a job that finds all
-// lanes at work waits for the first that is free.
+// Each lane has a stream and a thread that queues on it, so the millisecond that LibTorch takes to
+// queue work delays no exchange. The owner of the device, the state actor, does all else (slots,
+// waits, fences), in tasks that it receives. So only messages and fences order the work of lanes
+// and rules. A lane computes one gradient at a time; a job waits until a lane is free.
 //
-// One thread more, numbered after the lanes, runs the tasks of the node, and another one copies
-// within the host's memory, so that the owner of the device need not.
+// One more thread, numbered after the lanes, runs the tasks of the node. Another one copies within
+// the host's memory for the owner of the device.
 #pragma once
 #include <deque>
 #include <functional>
@@ -21,7 +20,7 @@ namespace grapevine {
 
 class DeviceCompute final : public Compute, public std::enable_shared_from_this<DeviceCompute> {
  public:
-  /// REQUIRES: the objective is made for a thread more than the device has lanes.
+  /// REQUIRES: the objective is made for one thread more than the device has lanes.
   DeviceCompute(RunClock, caf::actor_system&, std::shared_ptr<Objective>,
                 std::shared_ptr<DeviceShare>);
   ~DeviceCompute() override;
@@ -30,14 +29,15 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   void submit(GradientJob) override;
   void post(std::function<void(int thread)> task) override;
   void help(std::function<void()> task) override;
-  /// A thread that a lost device keeps in a call is left behind, with all that it may touch.
+  /// If a lost device blocks a thread in a call, the thread is detached and keeps all that it may
+  /// use.
   void stop() override;
 
  private:
   using Task = std::function<void()>;
-  class Line;  // of one thread
+  class Line;  // one thread's tasks
 
-  // In the owner's time.
+  // Called by the owner.
   void begin_waiting();
   void end(size_t lane, const std::shared_ptr<LaneGradient>&, double begun_s);
   void answer(size_t lane, LaneGradient&, double begun_s);
@@ -47,7 +47,7 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   const std::shared_ptr<Objective> objective_;
   const std::shared_ptr<DeviceShare> device_;
   ToOwner to_owner_;
-  // The owner's:
+  // Used by the owner alone.
   std::deque<GradientJob> waiting_;
   std::vector<size_t> idle_;                  // lanes
   std::vector<std::unique_ptr<Line>> lines_;  // of the lanes, the node's, and the helper's

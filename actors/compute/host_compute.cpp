@@ -20,8 +20,7 @@ namespace {
 
 constexpr int kYields = 10;  // the nice value of a contended lane: a tenth of a helper's share
 
-constexpr size_t kGradients =
-    1 << 16;  // under way at once: one per rank computes or waits to be applied
+constexpr size_t kGradients = 1 << 16;  // being computed or waiting to be applied, at one time
 
 }  // namespace
 
@@ -72,10 +71,10 @@ void ThreadCompute::submit(GradientJob job) {
   put([this, shared](Lane& lane) { run(lane, *shared); });
 }
 
-// The actors that a gradient's answer makes ready run on the thread that computed it, and then
-// those that a timer makes ready: the worker takes the answer, the state the step, the worker asks
-// for the next gradient, neighbours exchange. No other thread is woken on the way, which would cost
-// more than all of that; unless the cores are contended.
+// The thread that computed a gradient runs the actors that its answer makes ready, and then those
+// that a timer makes ready: the worker takes the answer, the state takes the step, the worker asks
+// for the next gradient, neighbours exchange. Waking another thread would cost more than all of
+// these, unless the cores are contended.
 void ThreadCompute::work(int number) {
   Lane lane{number, WallScheduler::Visitor(system_), {}};
   for (;;) {
@@ -90,7 +89,7 @@ void ThreadCompute::work(int number) {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    lane.visitor.set_computing(!lane.cores.contended());  // else no timer waits for it
+    lane.visitor.set_computing(!lane.cores.contended());  // other threads then serve the timers
     task(lane);
     if (!lane.cores.contended()) {
       lane.visitor.serve();
@@ -158,10 +157,10 @@ void InlineCompute::submit_to_lane(GradientJob job) {
   const auto gradient = std::make_shared<LaneGradient>(std::move(job), lane);
   const bool queued = gradient->begin(*device_) && gradient->queue(*device_, objective_, 0) &&
                       gradient->end(*device_);
-  if (!queued) return;  // lost
+  if (!queued) return;  // the device is lost
   auto then = [me = weak_from_this(), gradient, begun_s = clock_.now()] {
     const auto self = me.lock();
-    if (!self || !self->device_) return;  // its run has ended, and what is left of it is drained
+    if (!self || !self->device_) return;  // the run has ended, and its remaining work is dropped
     Computed seen = gradient->see();
     const GradientJob& job = gradient->job();
     if (seen.no_memory) return caf::anon_send(job.answer_to, std::move(seen));
@@ -172,7 +171,7 @@ void InlineCompute::submit_to_lane(GradientJob job) {
   fences.when(gradient->computed(), [then = std::move(then)](Fate fate) {
     if (fate == Fate::ok) then();
   });
-  to_owner_([] {});  // who looks from now on whether it comes
+  to_owner_([] {});  // the owner now checks whether it comes
 }
 
 }  // namespace grapevine

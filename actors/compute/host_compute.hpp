@@ -1,10 +1,11 @@
-// Compute on the host. ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in
-// the caller, and the answer arrives when the modelled time is over, the virtual clock.
+// Compute on the host. ThreadCompute: a pool of LibTorch threads, under the wall clock.
+// InlineCompute: in the caller, under the virtual clock; the answer arrives when the modelled time
+// is over.
 //
-// Who runs the actors. A thread that has its core to itself runs those that its gradient makes
-// ready: no other is woken. Where the cores are contended (CoreShare) that thread may lose its core
-// in the middle of an actor, which all its neighbours then wait for. So there it hands the answer
-// to the scheduler's helpers, and from then on computes at a lower priority than they and the
+// Which thread runs the actors. A thread with a core to itself runs the actors that its gradient
+// makes ready, and wakes no other thread. If the cores are contended (CoreShare), that thread may
+// lose its core in the middle of an actor, and all neighbours would wait for this actor. Then it
+// gives its answers to the scheduler's threads, and computes at a lower priority than these and the
 // links.
 #pragma once
 #include <condition_variable>
@@ -68,7 +69,7 @@ class InlineCompute final : public Compute, public std::enable_shared_from_this<
  public:
   using Log = std::function<void(uint64_t word)>;  // into the event-log hash
 
-  /// On a device if there is one, where the CPU twin of a gradient is a pass of a lane.
+  /// Computes on a device if there is one; there a pass of a lane runs the CPU code of a gradient.
   InlineCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, ComputeModel, Log,
                 std::shared_ptr<DeviceShare> = nullptr);
 

@@ -45,7 +45,7 @@ bool LaneGradient::queue(DeviceShare& device, std::shared_ptr<Objective> objecti
     } catch (const NoMemoryLeft&) {
       *no_memory = true;
       *loss = 0;
-      if (native == nullptr) fill({}, 0, g);  // else nobody reads it
+      if (native == nullptr) fill({}, 0, g);  // else it is never read
     }
   };
   return device.device().launch(lane_, accesses, pass) == Fate::ok;

@@ -1,13 +1,13 @@
 // LaneGradient: one gradient on its way through a lane of a device.
 //
-//   begin()   the owner: slots to write into, and the lane waits for x
-//   queue()   the thread that serves the lane: the gradient's own work
-//   end()     the owner: a fence behind it
-//   see()     the owner, once the fence has come: the loss and g may be read, or there was no
-//             memory for it
+//   begin()   the owner: slots for the results, and the lane waits for x
+//   queue()   the thread of the lane: the gradient's own work
+//   end()     the owner: a fence after it
+//   see()     the owner, once the fence has happened: the loss and g, or there was too little
+//             memory
 //
-// What the lane reads goes back when it is known that it has been read, not when that is queued: so
-// a LaneGradient lives until then.
+// The buffers that the lane reads are returned when they have been read, not when the work is
+// queued. So a LaneGradient is kept until then.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -24,8 +24,8 @@ class LaneGradient {
 
   /// False: the device is lost, or no slot is free.
   bool begin(DeviceShare&);
-  GradientJob give_back() { return std::move(job_); }  // that has not begun
-  /// `thread` as in Objective. REQUIRES: nobody else calls anything of this lane.
+  GradientJob give_back() { return std::move(job_); }  // of a gradient that has not begun
+  /// `thread` as in Objective. REQUIRES: no other thread uses this lane.
   bool queue(DeviceShare&, std::shared_ptr<Objective>, int thread);
   bool end(DeviceShare&);
   const Fence& computed() const { return computed_; }
@@ -36,7 +36,7 @@ class LaneGradient {
  private:
   GradientJob job_;
   Stream lane_;
-  std::shared_ptr<Objective> objective_;  // that has been asked, as this thread
+  std::shared_ptr<Objective> objective_;  // the one that was asked
   int thread_ = 0;
   Lease g_, loss_;
   Fence computed_;
@@ -44,7 +44,7 @@ class LaneGradient {
   std::shared_ptr<std::atomic<bool>> no_memory_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// If the objective has no gradients, a step is zero: rounds of gossip alone.
+/// The gradient; zero if the objective has none: then rounds only gossip.
 double gradient_or_zero(Objective&, int thread, int rank, uint64_t index, ConstVec x, Vec g);
 
 }  // namespace grapevine

@@ -9,8 +9,8 @@ namespace grapevine {
 
 namespace {
 constexpr int kRoundLate = 0, kTakeAgain = 1;  // timers
-constexpr uint64_t kRoundsAhead = 1;           // rounds that a neighbour may be ahead of us
-constexpr double kSlowestAsk = 4;              // between two asks, in times of the patience
+constexpr uint64_t kRoundsAhead = 1;           // rounds that a neighbour may be ahead of this rank
+constexpr double kSlowestAsk = 4;              // between two requests, in units of the patience
 }  // namespace
 
 void Collective::view(double now, const View& view, Effects& out) {
@@ -26,7 +26,7 @@ void Collective::view(double now, const View& view, Effects& out) {
   ++views_;
   round_ = 0;
   gone_from_ = kNone;
-  meetings_ = view.epoch == 1 ? 0 : options_.vectors;  // founders begin alike
+  meetings_ = view.epoch == 1 ? 0 : options_.vectors;  // in the first epoch all ranks begin alike
   running_ = false;
   untaken_ = 0;
   again_.clear();
@@ -107,7 +107,7 @@ void Collective::begin(double now, Effects& out) {
 }
 
 void Collective::taken(double now, uint64_t ticket, Payload payload, const Limits&, Effects& out) {
-  if (ticket >> 48 != views_) return;  // of a round that was dropped
+  if (ticket >> 48 != views_) return;  // of a dropped round
   const uint64_t place = ticket & ((uint64_t{1} << 48) - 1);
   const auto per_round = 2 * static_cast<uint64_t>(n_);
   const uint64_t round = place / per_round;
@@ -148,7 +148,8 @@ void Collective::advance(double now, Effects& out) {
     arrived_.erase(found);
     wait(now, patience(), out);
   }
-  if (running_ && untaken_ == 0) finish(now, n_, out);  // what was not taken must not change
+  // Data that is still to be taken must not change.
+  if (running_ && untaken_ == 0) finish(now, n_, out);
 }
 
 void Collective::finish(double now, int contributions, Effects& out) {
@@ -169,8 +170,7 @@ void Collective::finish(double now, int contributions, Effects& out) {
   begin(now, out);
 }
 
-// If a part did not arrive, all parts after it were lost too, as a rule: one request brings them
-// all.
+// If a part did not arrive, all later parts are usually lost too: one request brings them all.
 void Collective::answer(const FrameHeader& m, Effects& out) {
   const int part = static_cast<int>(m.part);
   auto found = sent_.find({m.number, part});
@@ -183,12 +183,12 @@ void Collective::answer(const FrameHeader& m, Effects& out) {
 }
 
 void Collective::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
-  // Of another epoch: theirs is over, or ours is not there yet and we ask for what we missed.
+  // Of another epoch: theirs is over, or ours has not begun yet and we request what we missed.
   if (m.epoch != view_.epoch || m.to_incarnation != view_.incarnation) return;
   if (m.kind == FrameKind::ask && static_cast<int>(m.from) == right_) return answer(m, out);
   if (m.kind == FrameKind::decline && static_cast<int>(m.from) == left_) {
     if (!running_ || m.number != round_ || vector() != 0) return;
-    gone_from_ = std::min(gone_from_, round_);  // and whoever waits for us is told the same
+    gone_from_ = std::min(gone_from_, round_);  // a rank that waits for this one is told the same
     return finish(now, 0, out);
   }
   const bool expected = m.kind == FrameKind::chunk && static_cast<int>(m.from) == left_ && n_ > 0 &&

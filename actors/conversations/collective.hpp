@@ -6,18 +6,19 @@
 //   s <  n-1   rank p sends chunk p-s, receives chunk p-s-1 and adds it          (reduce-scatter)
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
-// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A rank asks for a part that does
-// not arrive, and gets it with all parts that were sent after it. Each rank keeps the last n parts
-// for this. More are never needed: a rank that sends a part has received the one before, its left
-// neighbour had the one before that, and so on around the ring to the right neighbour. A neighbour
-// is at most one round ahead. Its messages of later rounds are dropped, as a link might drop them,
-// and are sent again when they are asked for. If no buffer is free for a part, the part is taken a
-// little later; until it has been sent, no message arrives that would change it.
+// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. If a part does not arrive, a rank
+// asks for it and gets it with all later parts. Each rank keeps the last n parts that it sent. No
+// more are needed: a rank that sends a part has received the one before, its left neighbour had the
+// one before that, and so on around the ring to the right neighbour. A neighbour is at most one
+// round ahead. Its messages of later rounds are dropped, as a link might drop them, and are sent
+// again on request. If no buffer is free for a part, the part is taken a little later; until it is
+// sent, no message arrives that would change it.
 //
-// A later epoch has other members. The round in progress is dropped, and before the next gradient
-// the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
-// round and others not. The latter stay one gradient behind. A rank that has done its share answers
-// `gone` to further requests, and a rank that receives `gone` takes no step either.
+// A later epoch has other members. The present round is dropped. Some ranks may have finished it
+// and others not, so before the next gradient the ranks average the rule's vectors, one per round.
+// A rank that had not finished stays one gradient behind. A rank that has taken its gradients
+// answers `gone` to further requests. A rank that receives `gone` takes no step in that round
+// either.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -30,10 +31,11 @@ struct CollectiveOptions {
   int rank = 0;
   size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
-  int vectors = 1;                    // of the rule
-  double patience_s = 1e-2;           // ask for a part that is this late, then less and less often
-  double patience_at_end_s = kNever;  // the same of a drain, if it is less: nobody computes
-  bool finishes = false;              // a drain waits for the end of a round that has begun
+  int vectors = 1;  // of the rule
+  // A part that is this late is requested, then ever more rarely.
+  double patience_s = 1e-2;
+  double patience_at_end_s = kNever;  // the same in a drain, if less: no rank computes then
+  bool finishes = false;              // a drain waits for the end of the present round
 };
 
 class Collective final : public Conversation {
@@ -62,7 +64,7 @@ class Collective final : public Conversation {
   };
 
   int parts() const { return 2 * (n_ - 1); }
-  int vector() const;            // that the round is about
+  int vector() const;            // of the present round
   Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
   Chunk sent_chunk(int part) const;
@@ -83,17 +85,18 @@ class Collective final : public Conversation {
   CollectiveOptions options_;
   View view_;
   int n_ = 0, place_ = 0, left_ = 0, right_ = 0;  // n 0: no view yet
-  int meetings_ = 0;          // rounds at the start of the epoch that are about the rule's vectors
+  int meetings_ = 0;          // rounds at the start of the epoch that average the rule's vectors
   uint64_t views_ = 0;        // epochs so far
-  uint64_t round_ = 0;        // of the epoch: in progress, or the next one
-  bool gradient_in_ = false;  // our own, which no round has used up
+  uint64_t round_ = 0;        // of the epoch: the present one, or the next one
+  bool gradient_in_ = false;  // this rank's, which no round has used yet
   bool running_ = false;      // a round is in progress
   bool draining_ = false;
   static constexpr uint64_t kNone = UINT64_MAX;
-  uint64_t gone_from_ = kNone;  // rounds of the epoch that somebody to the left has given up
-  int next_part_ = 0;           // to be received
-  int untaken_ = 0;             // parts of the round that were asked for and have not come
-  std::vector<int> again_;      // of those: there was no buffer
+  uint64_t gone_from_ = kNone;  // rounds of the epoch that a rank to the left has left out
+  int next_part_ = 0;           // the next to receive
+  // Parts of the round that were requested from the state and have not come.
+  int untaken_ = 0;
+  std::vector<int> again_;  // of those, the ones for which no buffer was free
   double patience_s_ = 0, applied_at_ = -1;
   std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;

@@ -5,10 +5,10 @@
 // and never with an actor, a socket, a clock, a thread or the numbers of a model. `now` is an
 // argument everywhere and never decreases. The owner carries out the effects after each call.
 //
-// The answer to Take is taken(ticket, payload), the answer to Write is step_ready(...). Apply has
-// no answer, unless the payload has moved this rank by less than its whole difference: then
-// judged(...). The state actor serves the requests of one rank in the order in which they were
-// sent, so a snapshot that is taken after an Apply includes it.
+// taken(ticket, payload) answers Take, and step_ready(...) answers Write. Apply has no answer,
+// unless this rank moved by less than the whole difference of a payload: then judged(...). The
+// state actor serves the requests of one rank in the order in which they were sent, so a snapshot
+// that is taken after an Apply includes it.
 #pragma once
 #include <cstdint>
 #include <memory_resource>
@@ -28,12 +28,13 @@ struct EdgeView {
   int peer = 0;
   uint32_t peer_incarnation = 0;
   double wanted_rate = 0;  // exchanges per second
-  int colour = 0;          // of a proper edge colouring: the first order of the neighbours
+  int colour = 0;          // of a proper edge colouring; the first order of the neighbours
   double weight = 0;       // W_ij of the gossip matrix
   uint8_t trees = 1;       // bit k: the edge belongs to tree k
 };
 
-/// An epoch, cut to one rank. `ring`: all live ranks in order, where a method asks for them.
+/// The part of an epoch that concerns one rank. `ring`: all live ranks in order, if a method needs
+/// them.
 struct View {
   uint64_t epoch = 0;
   uint32_t incarnation = 0;  // this rank's own
@@ -53,7 +54,7 @@ struct Endpoint {
 };
 
 /// The header of a frame, with the fields that all conversations fill alike. The fields of the
-/// payload are set with the payload.
+/// payload are set with it.
 inline FrameHeader header_of(FrameKind kind, Endpoint from, Endpoint to, uint64_t epoch,
                              uint64_t number, const Payload& payload = {}) {
   FrameHeader h;
@@ -75,15 +76,14 @@ struct Send {
   Payload payload;  // empty for frames without one
 };
 
-/// Asks for the data that the rule sends in an exchange, or for a part of the vector of a
-/// collective round.
+/// Requests the message of the rule in an exchange, or a part of the vector of a collective round.
 struct Take {
   uint64_t ticket = 0;
   ExchangeKey exchange;
   size_t offset = 0, count = 0;
 };
 
-struct Write {  // asks for the messages of a phase anew: the neighbours have changed since
+struct Write {  // requests the messages of a phase again: the neighbours have changed
   int phase = 0;
 };
 
@@ -92,22 +92,22 @@ struct Apply {
     jump,     // a finished pairwise exchange: own snapshot, the peer's, the alpha~ of both
     add,      // a round: part of the vector += received
     assign,   // a round: part of the vector = received
-    begin,    // a round: what is to be combined, from its start
-    finish,   // a round is complete: the rule takes it in; after a gradient the worker may go on
+    begin,    // a round: prepare the vector that will be combined
+    finish,   // a round is complete: the rule uses it; after a gradient the worker may continue
     combine,  // a phase of a round: `incoming`, in the order of the view's edges
     missing,  // the other half of this edge's last jump may never have been applied
   };
   Operation operation = Operation::jump;
   ExchangeKey exchange;  // of jump and missing
   Payload sent, received;
-  Limits own, theirs;  // of jump: what crossed with the two
+  Limits own, theirs;  // of jump: they crossed with the two snapshots
   std::vector<Payload> incoming;
-  std::vector<Limits> limits;  // of combine: what came with `incoming`
+  std::vector<Limits> limits;  // of combine: they came with `incoming`
   int phase = 0;
   double alpha_tilde = 0.5;
   size_t offset = 0, count = 0;  // of add and assign
   int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
-  int contributions = 1;  // of begin and finish: ranks in the sum; 0: none came, no step is taken
+  int contributions = 1;  // of begin and finish: ranks in the sum; 0: none, so no step is taken
 };
 
 struct Arm {  // replaces the earlier time of this timer; kNever disarms it
@@ -115,12 +115,12 @@ struct Arm {  // replaces the earlier time of this timer; kNever disarms it
   double at = kNever;
 };
 
-struct RoundTrip {  // from a question, asked once, to its answer
+struct RoundTrip {  // from a question that was sent once to its answer
   int peer = -1;
   double seconds = 0;
 };
 
-/// Filled during one event, then carried out, perhaps in memory of the carrier's stack.
+/// Filled during one event, then carried out. The memory may be on the stack of the owner.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : sends(memory), requests(memory), arms(memory), suspects(memory), round_trips(memory) {}
@@ -128,17 +128,17 @@ struct Effects {
   std::pmr::vector<Send> sends;
   std::pmr::vector<std::variant<Take, Write, Apply>> requests;  // to the state actor, in this order
   std::pmr::vector<Arm> arms;
-  std::pmr::vector<int> suspects;  // ranks that let a question and its repeat go unanswered
+  std::pmr::vector<int> suspects;  // ranks that answered neither a question nor its repeat
   std::pmr::vector<RoundTrip> round_trips;
 };
 
-struct Outgoing {  // what a neighbour is to get in a phase of a round
-  int peer = -1;   // -1: whoever gets something
+struct Outgoing {  // the message for a neighbour in a phase of a round
+  int peer = -1;   // -1: whichever rank the schedule names
   Payload payload;
-  Limits limits = {};  // of this rank, towards that neighbour
+  Limits limits = {};  // this rank's limits for that neighbour
 };
 
-struct Messages {  // of a phase, written under the neighbourhood of `epoch`
+struct Messages {  // the messages of a phase, written for the neighbours of `epoch`
   uint64_t epoch = 0;
   int phase = 0;
   std::vector<Outgoing> outgoing;
@@ -151,18 +151,18 @@ class Conversation {
   virtual void view(double now, const View&, Effects&) = 0;  // the first one starts it
   virtual void timer(double now, int id, Effects&) = 0;
   virtual void frame(double now, const FrameHeader&, const Payload&, Effects&) = 0;
-  /// This frame has not left: nobody is known by its number, or there is no link to it.
+  /// This frame was not sent: the rank is unknown, or there is no link to it.
   virtual void unsent(double now, const FrameHeader&, Effects&) = 0;
-  /// `limits`: this rank's, which go with the payload.
+  /// `limits`: this rank's; they are sent with the payload.
   virtual void taken(double now, uint64_t ticket, Payload, const Limits& limits, Effects&) = 0;
-  /// The data from this rank (-1: from all together) was scaled, or was not finite and was not
-  /// used.
+  /// The state scaled the data of this rank (-1: of all together), or did not use it because it was
+  /// not finite.
   virtual void judged(int peer, Guard::Verdict) = 0;
   virtual void step_ready(double now, Messages, Effects&) = 0;  // a round, or its next phase
-  /// The peer is gone in this incarnation, and in those before.
+  /// The peer is gone in this incarnation and all earlier ones.
   virtual void peer_down(double now, int peer, uint32_t incarnation, Effects&) = 0;
   virtual void drain(double now, Effects&) = 0;  // begin nothing new
-  virtual void leave(double now, Effects&) = 0;  // this rank ends: what is open is broken
+  virtual void leave(double now, Effects&) = 0;  // this rank ends: open exchanges are broken
   virtual bool quiet() const = 0;                // nothing is half-done
   virtual const Counts& counts() const = 0;
   virtual std::vector<EdgeCount> edge_counts() const = 0;

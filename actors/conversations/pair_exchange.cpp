@@ -9,12 +9,12 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kLost = 1.25;       // durations after which data that nobody acknowledged go again
-constexpr uint32_t kUnheard = 64;    // backoff: six repeats of an offer without an answer
-constexpr uint32_t kSuspicious = 4;  // backoff: the second repeat goes out
+constexpr double kLost = 1.25;       // unacknowledged data is sent again after so many durations
+constexpr uint32_t kUnheard = 64;    // of backoff: six repeats of an offer without an answer
+constexpr uint32_t kSuspicious = 4;  // of backoff: the second repeat is being sent
 constexpr uint32_t kSlowest = 1 << 20;
-constexpr uint32_t kStrays = 8;       // of one number in a row say that the ends cannot meet
-constexpr uint32_t kRises = 1 << 10;  // at once of an incarnation that is believed
+constexpr uint32_t kStrays = 8;       // so many in a row show that the two numbers cannot agree
+constexpr uint32_t kRises = 1 << 10;  // an incarnation may be higher by this; more is not believed
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void PairExchange::send(const Moment& m, FrameKind kind, uint64_t number, Declin
   m.out.sends.push_back({h, std::move(payload)});
 }
 
-// --- what the owner begins
+// --- actions of the owner
 
 void PairExchange::offer(const Moment& m, int timer, double patience_s) {
   offered_ = true;
@@ -84,7 +84,7 @@ void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineRea
 PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, const Limits& limits,
                                        int timer) {
   const bool accept_due = open_->accept_due;
-  if (!payload) {  // nothing has left yet, so this end may still say no
+  if (!payload) {  // nothing was sent yet, so this end may still decline
     open_.reset();
     if (accept_due) send(m, FrameKind::decline, done_ + 1, DeclineReason::no_buffer);
     return Next::declined;
@@ -134,9 +134,9 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
 }
 
 PairExchange::Next PairExchange::finish(const Moment& m, int timer) {
-  // An answer to a repeated message has taken as long as this end has waited. If time-outs have an
-  // upper bound, only answers that came after that are learnt from; otherwise each wait would make
-  // the next one longer.
+  // An answer to a repeated message includes the wait of this end. If time-outs have an upper
+  // bound, the duration is measured from the repeat; otherwise each wait would make the next one
+  // longer.
   const bool waited = m.own.most_timeout_s < kNever && open_->repeated_at > 0;
   duration_ += (m.now - (waited ? open_->repeated_at : opened_at_) - duration_) / 4;
   ++done_;
@@ -167,7 +167,7 @@ void PairExchange::rise(uint32_t ranks_before, uint32_t ranks_now) {
   incarnation_ = std::max(ranks_now + (incarnation_ - ranks_before), incarnation_ + 1);
 }
 
-// --- ends that cannot meet
+// --- numbers that cannot agree
 
 PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
   abandon(m);
@@ -176,8 +176,8 @@ PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
   return Next::renewed;
 }
 
-// One such frame may be late, and may be forged. The end of an edge that cannot go on says the same
-// number over and over; a row of that, and nothing between that fits in, can never meet ours.
+// A single such frame may be late or forged. But an end that cannot continue sends the same number
+// over and over. A row of these, with no matching frame between them, can never agree with ours.
 bool PairExchange::is_row(const FrameHeader& h) {
   const bool goes_on =
       strays_ && h.number == strays_->number && h.to_incarnation == strays_->to_incarnation;
@@ -189,15 +189,15 @@ PairExchange::Next PairExchange::stray(const Moment& m, const FrameHeader& h) {
   return is_row(h) ? renew(m, incarnation_ + 1) : Next::nothing;
 }
 
-// A frame between other incarnations than these two.
+// A frame with other incarnations than those of these two ends.
 PairExchange::Next PairExchange::misaddressed(const Moment& m, const FrameHeader& h) {
   const bool offer = h.kind == FrameKind::offer;
-  if (h.to_incarnation > incarnation_) {  // the peer knows a later life of this end than it does
+  if (h.to_incarnation > incarnation_) {  // the peer knows a later incarnation of this end
     const bool believed = h.to_incarnation - incarnation_ <= kRises;
     const bool told = h.kind == FrameKind::decline && h.reason == DeclineReason::epoch &&
                       offered_ && h.number == done_ + 1 && h.part == attempt_;
     if (believed && (told || (offer && is_row(h)))) return renew(m, h.to_incarnation + 1);
-  } else if (offer && is_row(h)) {  // it knows too little, and is told
+  } else if (offer && is_row(h)) {  // the peer knows an earlier incarnation, and is told
     strays_.reset();
     peer_attempt_ = h.part;
     send(m, FrameKind::decline, h.number, DeclineReason::epoch);
@@ -222,12 +222,12 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
       send(m, FrameKind::ack, h.number);
     return Next::nothing;
   }
-  // An answer to an offer of an earlier life, which only says that there is a later one.
+  // An answer to an offer of an earlier incarnation; it only shows that there is a later one.
   if (h.kind == FrameKind::decline && h.number > done_ + 1) {
     ++m.counts.repeated;
     return Next::nothing;
   }
-  // The peer has finished the exchange that is open here: this is its acknowledgement.
+  // The peer has finished the exchange that is open here: its frame acknowledges this end's.
   if (h.number == done_ + 2 && applied()) return finish(m, timer);
   if (h.number != done_ + 1) {
     ++m.counts.protocol_errors;
@@ -291,12 +291,12 @@ PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader&
   return Next::nothing;
 }
 
-// --- silence
+// --- time-outs
 
 void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
   backoff_ = std::min(uint32_t{2} * backoff_, kSlowest);
   if (backoff_ == kSuspicious) m.out.suspects.push_back(peer_);
-  // The floor doubles too: where answers take no time the rest of it is nothing.
+  // The minimum doubles too, because the rest may be zero if answers take no time.
   const double least_s = m.own.least_timeout_s;
   double wait = std::max(timeout(m.own), least_s) * backoff_ + least_s;
   if (offered_) {

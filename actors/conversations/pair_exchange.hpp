@@ -26,16 +26,16 @@
 
 namespace grapevine {
 
-/// Data that all ends of a rank share.
+/// What all ends of a rank share.
 struct PairRank {
   int rank = 0;
   uint32_t incarnation = 0;
   uint64_t epoch = 0;
-  double alpha_tilde = 0.5;  // advice for the next exchange
+  double alpha_tilde = 0.5;  // for the next exchange
   double least_timeout_s = 0, most_timeout_s = kNever;
 };
 
-/// One event at an end: when, whose, and where its counts and effects go.
+/// One event at an end: its time, its rank, and where its counts and effects go.
 struct Moment {
   double now;
   const PairRank& own;
@@ -45,40 +45,40 @@ struct Moment {
 
 class PairExchange {
  public:
-  /// What the owner must do after an event.
+  /// What the owner has to do after an event.
   enum class Next : uint8_t {
     nothing,
-    answer,    // an offer that may be refused: open() it or decline()
-    open,      // the peer is in the exchange, so this end joins: open()
-    declined,  // the peer has refused our offer
-    applied,   // the jump is on its way to the state; the rank is free for others
-    finished,  // this number is over; a frame of the next one is to be heard again
-    renewed,   // this end has begun anew
+    answer,    // an offer that may be refused: call open() or decline()
+    open,      // the peer is in the exchange, so this end joins: call open()
+    declined,  // the peer has declined this end's offer
+    applied,   // the jump is on its way to the state; the rank is free for other exchanges
+    finished,  // this number is over; a frame of the next one has to be passed to hear() again
+    renewed,   // this end has started again
   };
 
   PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation, double round_trip_s,
                double duration_s);
 
-  // --- what the owner starts
+  // --- actions of the owner
   void offer(const Moment&, int timer, double patience_s);
-  /// REQUIRES: not open. `accept_due`: the peer waits for our yes.
+  /// REQUIRES: not open. `accept_due`: the peer waits for an ACCEPT.
   void open(const Moment&, uint64_t epoch, bool accept_due, uint64_t ticket);
   void decline(const Moment&, const FrameHeader& offer, DeclineReason);
-  void lapse() { lapsed_ = true; }  // of an offer: nobody here waits for it any longer
+  void lapse() { lapsed_ = true; }  // of an offer: this rank no longer waits for its answer
 
-  // --- what happens to it
+  // --- events
   Next hear(const Moment&, const FrameHeader&, const Payload&, int timer);
-  /// Data for an exchange that hear() has caused to open.
+  /// Data for an exchange that opened after hear().
   Next receive(const Moment&, const FrameHeader&, const Payload&, int timer);
-  /// The snapshot, or nothing. Without one, this end has left the exchange again and has sent a
-  /// message that says so.
+  /// The snapshot, or no snapshot. Without one, this end has left the exchange again and has told
+  /// the peer.
   Next taken(const Moment&, Payload, const Limits&, int timer);
-  /// Repeats what has not been answered, and waits twice as long, at most `cap_s`.
+  /// Sends the unanswered frames again, and waits twice as long, at most `cap_s`.
   void repeat(const Moment&, int timer, double cap_s);
   /// The other end is gone, or this end has a new incarnation: an open exchange is broken.
   void abandon(const Moment&);
-  void meet(uint32_t peer_incarnation);                  // after abandon()
-  void rise(uint32_t ranks_before, uint32_t ranks_now);  // likewise: this rank's own
+  void meet(uint32_t peer_incarnation);                  // call abandon() first
+  void rise(uint32_t ranks_before, uint32_t ranks_now);  // likewise; this rank's own
 
   int peer() const { return peer_; }
   uint32_t incarnation() const { return incarnation_; }
@@ -89,12 +89,12 @@ class PairExchange {
   bool is_open() const { return open_ != nullptr; }
   bool taking() const { return open_ && open_->taking; }
   bool applied() const { return open_ && open_->applied; }
-  bool waits_for_answer() const;  // a yes may come
-  bool silent() const;            // the peer answers neither an offer nor its repeat
+  bool waits_for_answer() const;  // an ACCEPT may come
+  bool silent() const;            // the peer has answered neither an offer nor its repeat
   uint64_t done() const { return done_; }
   double offered_at() const { return offered_at_; }
   double opened_at() const { return opened_at_; }
-  void set_opened_at(double at) { opened_at_ = at; }  // the first order of the neighbours
+  void set_opened_at(double at) { opened_at_ = at; }  // sets the first order of the neighbours
   uint64_t exchanges() const { return exchanges_; }
   double applied_at() const { return applied_at_; }
   double timeout(const PairRank& own) const {
@@ -107,12 +107,12 @@ class PairExchange {
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
     Limits limits, peer_limits;
     bool taking = true, applied = false, acked = false;
-    bool accept_due = false;              // once the snapshot is there
-    double sent_at = 0, repeated_at = 0;  // repeated: the last frame but offers; 0: none
+    bool accept_due = false;              // ACCEPT is sent with the snapshot
+    double sent_at = 0, repeated_at = 0;  // repeated_at: the last repeat except offers; 0: none
     Payload sent, received;
   };
 
-  struct Row {  // the latest frames, of one number, that do not fit in
+  struct Row {  // the latest frames in a row with the same wrong number
     uint64_t number = 0;
     uint32_t to_incarnation = 0, length = 0;
   };
@@ -131,13 +131,13 @@ class PairExchange {
 
   int peer_;
   uint32_t incarnation_, peer_incarnation_;
-  uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
+  uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer of each end
   uint32_t backoff_ : 24 = 1;
   bool offered_ : 1 = false, lapsed_ : 1 = false;
-  uint64_t done_ = 0;  // last number finished
+  uint64_t done_ = 0;  // the last finished number
   uint64_t exchanges_ = 0;
   double applied_at_ = -1;
-  double offered_at_ = 0, opened_at_ = 0;  // last
+  double offered_at_ = 0, opened_at_ = 0;  // the latest times
   SmoothedTime round_trip_;
   double duration_;
   std::unique_ptr<Open> open_;

@@ -39,7 +39,8 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   own_.epoch = view.epoch;
   for (Partner& p : partners_) {
     if (view.incarnation == own_.incarnation) break;
-    if (own_.incarnation != 0) abandon(now, p, out);  // the others, who took it for dead, have too
+    // The peers, which took this rank for dead, have done so too.
+    if (own_.incarnation != 0) abandon(now, p, out);
     p.exchange.rise(own_.incarnation, view.incarnation);
   }
   own_.incarnation = view.incarnation;
@@ -50,14 +51,15 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   for (const EdgeView& edge : view.edges) {
     Partner* known = find(edge.peer);
     if (known != nullptr) {
-      // An end that has begun nothing goes by the view, whatever it has heard before.
+      // An end without an exchange uses the view's incarnation, even if it has heard of a later
+      // one.
       const PairExchange& x = known->exchange;
       const bool unused = !x.is_open() && x.done() == 0;
       const bool back = unused && edge.peer_incarnation < x.peer_incarnation();
       if (edge.peer_incarnation > x.peer_incarnation() || back) {
         abandon(now, *known, out);
         known->exchange.meet(edge.peer_incarnation);
-        // It may have been used with that one before: numbers are not used twice.
+        // It may have been used with that incarnation before: numbers are not used twice.
         if (back) known->exchange.rise(own_.incarnation, own_.incarnation);
       }
     }
@@ -76,12 +78,12 @@ void Pairwise::view(double now, const View& view, Effects& out) {
 
 void Pairwise::peer_down(double now, int peer, uint32_t incarnation, Effects& out) {
   Partner* p = find(peer);
-  // A peer that knows a later incarnation has dropped open exchanges with this one.
+  // A peer with a later incarnation has already dropped the exchanges of this one.
   if (p == nullptr || p->exchange.peer_incarnation() > incarnation) return;
   abandon(now, *p, out);
   p->in_graph = false;
-  p->exchange.meet(incarnation + 1);  // frames of the dead one are older
-  double rate = 0;  // summed anew: a difference would leave a rounding error for zero
+  p->exchange.meet(incarnation + 1);  // frames of the dead incarnation are older
+  double rate = 0;  // summed again: a difference would leave a rounding error instead of zero
   int degree = 0;
   for (const Partner& other : partners_) {
     rate += other.in_graph ? other.wanted_rate : 0;
@@ -118,7 +120,7 @@ std::vector<EdgeCount> Pairwise::edge_counts() const {
   return counts;
 }
 
-// --- to begin an exchange
+// --- offers
 
 void Pairwise::consider(double now, Effects& out) {
   const PartnerPolicy::Choice choice = policy_.choose(now, partners_);
@@ -167,9 +169,9 @@ void Pairwise::judged(int peer, Guard::Verdict verdict) {
 
 void Pairwise::frame(double now, const FrameHeader& h, const Payload& payload, Effects& out) {
   Partner* known = find(static_cast<int>(h.from));
-  if (known == nullptr) {  // a neighbour in its epoch, not in ours
-    // (Before its first view a rank does not know its incarnation: a later number is an earlier
-    // one's.)
+  if (known == nullptr) {  // a neighbour in its epoch, but not in this rank's
+    // (Before its first view a rank does not know its incarnation. A number above 1 then belongs to
+    // an earlier one.)
     if (h.kind != FrameKind::offer || h.to_incarnation != own_.incarnation || h.number > 1) return;
     Partner& stranger = add({static_cast<int>(h.from), h.from_incarnation, 0, 0}, now);
     stranger.in_graph = false;
@@ -234,13 +236,14 @@ void Pairwise::timer(double now, int id, Effects& out) {
   consider(now, out);
 }
 
-// Nobody waits for an answer to what has not left; it is said again as if it had.
+// This rank does not wait for an answer to an offer that was not sent. It is repeated like a lost
+// one.
 void Pairwise::unsent(double now, const FrameHeader& h, Effects& out) {
   Partner* p = find(static_cast<int>(h.to));
   if (p != nullptr && h.kind == FrameKind::offer) lapse(now, *p, out);
 }
 
-/// Of an offer: the rank is free to offer elsewhere.
+/// An offer lapses: the rank may make another one.
 void Pairwise::lapse(double now, Partner& p, Effects& out) {
   if (!p.exchange.offered() || p.exchange.lapsed()) return;
   p.exchange.lapse();

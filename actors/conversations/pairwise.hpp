@@ -1,8 +1,9 @@
-// Pairwise: the conversation of methods whose ranks average in pairs. It joins the ends of a rank's
-// edges (pair_exchange.hpp: exactly once) with its policy (partner_policy.hpp: when, with whom).
+// Pairwise: the conversation of methods whose ranks average in pairs. It connects the ends of a
+// rank's edges (pair_exchange.hpp: exactly once) with its policy (partner_policy.hpp: when, and
+// with which rank).
 //
-// Every offer is answered at once, a rank with an open offer still accepts others, and a dead or
-// slow peer costs one time-out, once.
+// Every offer is answered at once. A rank with an open offer still accepts others. A dead or slow
+// peer costs one time-out, once.
 #pragma once
 #include "actors/conversations/partner_policy.hpp"
 
@@ -49,7 +50,7 @@ class Pairwise final : public Conversation {
   void release(double now, const Partner&);
   void abandon(double now, Partner&, Effects&);
 
-  double round_trip_s_, duration_s_;  // expected of a new neighbour
+  double round_trip_s_, duration_s_;  // expected for a new neighbour
   PairRank own_;
   PartnerPolicy policy_;
   Partners partners_;

@@ -6,21 +6,23 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kInstant = 1e-9;     // ask again a nanosecond after a limit: clocks count those
-constexpr double kPatience = 2;       // intervals after which a repeated partner is allowed
-constexpr double kAskAgain = 4;       // intervals after a decline
-constexpr double kSlow = 2;           // usual durations after which an exchange is no longer busy
+// Asks again a nanosecond after a limit, the resolution of clocks.
+constexpr double kInstant = 1e-9;
+constexpr double kPatience = 2;  // intervals after which a partner may repeat
+constexpr double kAskAgain = 4;  // intervals after a declined offer
+// Usual durations after which an exchange no longer counts as busy.
+constexpr double kSlow = 2;
 constexpr long kOpenAtMost = 4;       // snapshots held by one rank
 constexpr double kClockJitter = 0.1;  // of the rank's own clock
-constexpr double kCaughtUp = 3;       // intervals of lateness that are caught up
-constexpr double kAtHand = 4;         // times as fast as most
+constexpr double kCaughtUp = 3;       // intervals of delay that are caught up
+constexpr double kAtHand = 4;         // times faster than most partners
 
 long open_count(const Partners& partners) {
   return std::count_if(partners.begin(), partners.end(),
                        [](const Partner& p) { return p.exchange.is_open(); });
 }
 
-// A partner that this rank has never met does not answer. There may be many such.
+// Whether a partner that this rank never met does not answer. There may be many of these.
 bool strangers_are_silent(const Partners& partners) {
   return std::any_of(partners.begin(), partners.end(),
                      [](const Partner& p) { return p.in_graph && !p.met && p.exchange.silent(); });
@@ -40,7 +42,7 @@ PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
       allow_repeats_(options.allow_repeats),
       exchanges_at_once_(options.exchanges_at_once),
       random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer),
-      // And ten time-outs of an edge that has learned nothing yet.
+      // Includes ten time-outs of an edge that has measured nothing yet.
       durations_{options.duration_s + 10 * (3 * options.round_trip_s + options.least_timeout_s)} {}
 
 void PartnerPolicy::learn(double now, double rate, int degree) {
@@ -51,7 +53,7 @@ void PartnerPolicy::learn(double now, double rate, int degree) {
   due_ = last_open_ = now + random_.uniform() / rate_;
 }
 
-// --- how long things take
+// --- durations
 
 double PartnerPolicy::usual() const {
   double last[4];
@@ -71,7 +73,7 @@ void PartnerPolicy::finished(double took_s) {
   if (durations_known_ == 8) durations_known_ = 4;
 }
 
-// --- who is there
+// --- the partners
 
 bool PartnerPolicy::is_busy(double now, const Partners& partners) const {
   const double age = kSlow * usual();
@@ -93,8 +95,8 @@ double PartnerPolicy::busy_until(double now, const Partners& partners) const {
   return until;
 }
 
-// How many of the last partners are not to come again, as long as others can be used. While
-// strangers are silent only those count that this rank has met.
+// How many of the last partners may not repeat, as long as others can be used. While a partner that
+// this rank never met is silent, only those that it has met count.
 int PartnerPolicy::repeats_kept(double now, const Partners& partners) const {
   const double age = kSlow * usual();
   int met = 0, strangers = 0;
@@ -166,7 +168,7 @@ PartnerPolicy::Choice PartnerPolicy::choose(double now, const Partners& partners
   if (unanswered_ && std::any_of(candidates.begin(), candidates.end(), met) &&
       strangers_are_silent(partners))
     std::erase_if(candidates, [&](int k) { return !met(k); });
-  // At random among the oldest quarter: a strict order would turn a hub into a chain.
+  // A random one of the oldest quarter: with a strict order, exchanges at a hub would form a chain.
   const size_t oldest = std::min(candidates.size(), static_cast<size_t>((degree_ + 3) / 4));
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(oldest),
                     candidates.end(), [&](int a, int b) {
@@ -178,7 +180,7 @@ PartnerPolicy::Choice PartnerPolicy::choose(double now, const Partners& partners
   return {candidates[oldest == 1 ? 0 : random_.below(static_cast<uint32_t>(oldest))]};
 }
 
-// --- what has happened
+// --- events
 
 double PartnerPolicy::release(double now, const Partner& p) {
   if (offered_to_ != p.exchange.peer()) return 0;

@@ -11,9 +11,9 @@ namespace grapevine {
 namespace {
 
 constexpr int kPhaseLate = 0, kWriteAgain = 1;  // timers
-constexpr double kPatienceMost = 64;            // times the first
-constexpr size_t kEarlyMost = 256;              // frames of coming epochs
-constexpr uint64_t kPhasesAhead = 256;          // phases that a neighbour may be ahead of us
+constexpr double kPatienceMost = 64;            // times the first patience
+constexpr size_t kEarlyMost = 256;              // frames of later epochs
+constexpr uint64_t kPhasesAhead = 256;          // phases that a neighbour may be ahead of this rank
 
 }  // namespace
 
@@ -46,8 +46,8 @@ Rounds::Peer* Rounds::find(int rank) {
   return nullptr;
 }
 
-// The phases before this one that may still be asked for. Each neighbour has sent its message of
-// the phase before, and so has combined what came before that.
+// The number of phases before this one that a peer may still request. Each neighbour has sent its
+// message of the phase before, so it has combined all earlier ones.
 uint64_t Rounds::kept() const {
   if (!options_.partners) return 1;
   const int ranks = std::max(2, static_cast<int>(peers_.size()));
@@ -91,7 +91,7 @@ void Rounds::step_ready(double now, Messages messages, Effects& out) {
   if (!options_.waits) return step_at_once(now, std::move(messages), out);
   if (!active_) ++counts_.opened;
   active_ = true;
-  if (view_.epoch == 0) return;  // the first view asks for what to send
+  if (view_.epoch == 0) return;  // the first view requests the messages
   if (messages.epoch != view_.epoch) return ask_anew(out);
   GV_CHECK(!sent_now_);
   GV_CHECK(messages.phase == phase_);
@@ -109,14 +109,14 @@ void Rounds::send_out(Messages& messages, Effects& out) {
   for (const size_t k : receivers_) {
     for (const Outgoing& o : messages.outgoing) {
       if (o.peer >= 0 && o.peer != peers_[k].rank) continue;
-      if (!o.payload) continue;  // where nobody waits: as if the link had lost it
+      if (!o.payload) continue;  // no buffer: like a message that the link lost
       send_message(peers_[k], number_, o.payload, o.limits, out);
       if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload, o.limits});
     }
   }
 }
 
-// Called twice a step: when the gradient is in, and when what follows from it can be sent.
+// Called twice per step: with the gradient, and with the messages that follow from it.
 void Rounds::step_at_once(double now, Messages messages, Effects& out) {
   active_ = !active_;
   if (!active_) {
@@ -188,7 +188,8 @@ void Rounds::drain(double now, Effects& out) {
   if (active_ && sent_now_ && patience() < options_.patience_s) wait(now, patience(), out);
 }
 
-// Of the next step, which this rank does not begin: both ends do without each other's message.
+// For the next step, which this rank does not begin: both ends continue without the other's
+// message.
 void Rounds::excuse(Effects& out) {
   const bool excuses = options_.finishes && options_.waits && !options_.partners;
   if (!excuses || !draining_ || active_) return;
@@ -247,8 +248,8 @@ void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
   if (found == sent_.end() && m.number >= number_ && !draining_) return;
   send(peer, FrameKind::decline, m.number, out, DeclineReason::gone);
   if (found != sent_.end() || m.number < number_) return;
-  // The other end does without this rank's message, so this one does without the other's, even if
-  // a gradient that is under way still begins the round.
+  // The other end continues without this rank's message, so this end continues without the other's,
+  // even if a gradient that is under way still begins the round.
   std::erase_if(peer.arrived, [&](const Arrived& a) { return a.number == m.number; });
   peer.arrived.push_back({m.number, {}, {}});
 }

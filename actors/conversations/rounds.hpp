@@ -1,18 +1,18 @@
 // Rounds: every rank sends one message per phase to each neighbour, step by step.
 //
-// The step of a gradient arrives as the messages of its first phase, which are sent. When the
-// senders' messages of the same number have arrived, they are combined. Then the next phase or the
-// next gradient follows. Each rank numbers its phases from 0 in each epoch. So a change of the
-// graph needs no barrier: two ranks that learn of it at different times meet at number 0, and a
-// step in progress is written again for its new neighbours. Messages of an older epoch are refused;
-// those of a newer one wait for its view.
+// The step of a gradient arrives as the messages of its first phase, and the conversation sends
+// them. When the senders' messages of the same number have arrived, they are combined. Then the
+// next phase or the next gradient follows. Each rank numbers its phases from 0 in each epoch. So a
+// change of the graph needs no barrier: two ranks that learn of it at different times meet at
+// number 0, and the present step is written again for the new neighbours. Messages of an older
+// epoch are refused; those of a newer one wait for its view.
 //
-//   waits        A rank asks for a message that does not arrive. Its sender sends it again, or, if
+//   waits        If a message does not arrive, a rank asks for it. Its sender sends it again or, if
 //                the method continues without lost messages, answers that it is gone. If no buffer
 //                is free for the messages of a phase, the phase is written again a little later.
 //   not waits    A rank combines at once the newest message of each neighbour that has arrived
-//                since its last step, and then sends. No rank waits, and a lost message is replaced
-//                by a later one.
+//                since its last step, and then sends. No rank waits, and a later message replaces a
+//                lost one.
 //
 // Messages go along the edges of the graph or, one at a time, to the method's partners among all
 // live ranks (algorithms/method_registry.hpp). Cost per rank and phase: one frame to each receiver.
@@ -31,14 +31,14 @@ struct RoundsOptions {
   int phases = 1;  // of a step
   bool waits = true;
   bool resends = true;  // false: a lost message is gone
-  // Whom it sends to in a phase and whom it hears, by places among all live ranks, its own: nobody;
-  // empty: its neighbours. And how many phases another rank may be behind this one.
+  // The receiver and the sender of a phase, as places among all live ranks; the rank's own place:
+  // none. Empty: the neighbours. And the number of phases that another rank may be behind this one.
   std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
   std::function<int(int ranks)> most_behind = {};
-  double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
-  double patience_at_end_s = kNever;  // the same of a drain, if it is less: nobody computes
-  // A drain waits for the end of a step that has begun; and among neighbours, whoever is in a later
-  // one than this rank is told at once that it takes no part.
+  double patience_s = 1e-2;  // a message that is this late is requested, then after twice as long
+  double patience_at_end_s = kNever;  // the same in a drain, if less: no rank computes then
+  // A drain waits for the end of the present step. Neighbours in a later step than this rank are
+  // told at once that it takes no part.
   bool finishes = false;
 };
 
@@ -63,7 +63,7 @@ class Rounds final : public Conversation {
  private:
   struct Arrived {
     uint64_t number = 0;
-    Payload payload;  // empty: gone
+    Payload payload;  // empty: it is gone
     Limits limits;
   };
   struct Peer {
@@ -71,7 +71,7 @@ class Rounds final : public Conversation {
     uint32_t incarnation = 0;
     uint64_t used = 0;  // messages combined
     double used_at = -1;
-    uint64_t next = 0;  // not waits: after the newest that came
+    uint64_t next = 0;  // not waits: one after the newest number that came
     uint64_t clipped = 0, not_finite = 0;
     std::vector<Arrived> arrived = {};
   };
@@ -81,7 +81,7 @@ class Rounds final : public Conversation {
     Payload payload;
     Limits limits;
   };
-  struct Early {  // of an epoch that is not ours yet
+  struct Early {  // of an epoch that has not begun here
     FrameHeader header;
     Payload payload;
   };
@@ -110,16 +110,16 @@ class Rounds final : public Conversation {
   RoundsOptions options_;
   View view_;
   std::vector<Peer> peers_;                  // neighbours; with partners: all live ranks in order
-  size_t place_ = 0;                         // with partners: ours
-  std::vector<size_t> receivers_, senders_;  // of the phase in progress: indices of peers
-  uint64_t number_ = 0;                      // of the phase in progress, or the next
+  size_t place_ = 0;                         // with partners: this rank's
+  std::vector<size_t> receivers_, senders_;  // of the present phase: indices of peers
+  uint64_t number_ = 0;                      // of the present phase, or the next
   int phase_ = 0;                            // of the step
-  bool active_ = false;                      // a step is in progress
-  bool sent_now_ = false;                    // and its messages of this phase have gone out
-  bool asked_ = false;                       // they are being written anew
+  bool active_ = false;                      // a step is open
+  bool sent_now_ = false;                    // its messages of this phase have been sent
+  bool asked_ = false;                       // they are being written again
   bool draining_ = false;
   double patience_s_ = 0;
-  std::vector<Sent> sent_;  // of the last phases, for those who ask
+  std::vector<Sent> sent_;  // of the last phases, for requests
   std::vector<Early> early_;
   Counts counts_;
 };

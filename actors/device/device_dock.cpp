@@ -74,8 +74,8 @@ void DeviceDock::leave(Payload there, Then then) {
   });
 }
 
-// The owner returns it, on whichever thread the last lease ends: until then passes of the one
-// stream may read it. A copy that is incomplete at the end keeps the dock no longer than others do.
+// The owner returns the memory, whichever thread ends the last lease: until then passes of the
+// rules' stream may read it. A copy that is incomplete at the end does not keep the dock alive.
 Lease DeviceDock::take(size_t bytes) {
   try {
     void* const at = device_->workspace().take(bytes);
@@ -93,7 +93,7 @@ Lease DeviceDock::take(size_t bytes) {
 void DeviceDock::follow(Stream stream) {
   Fence passes;
   if (device_->fences().record(device_->rules(), passes) == Fate::ok)
-    static_cast<void>(device_->fences().wait(stream, passes));  // lost: nothing is done any more
+    static_cast<void>(device_->fences().wait(stream, passes));  // lost: no work is done any more
 }
 
 void DeviceDock::land(Payload here, Then then) {

@@ -19,20 +19,20 @@ constexpr char kNoNccl[] = "this device was given no NCCL";
 
 }  // namespace
 
-/// Memory of this device, lent to one process.
+/// Memory of this device that is lent to one process.
 struct DeviceLinks::Lending {
   std::string node;
   std::shared_ptr<MemoryLine> line;
   std::unique_ptr<SnapshotLender> lender;
   enum class Stage : uint8_t { offered, open, over } stage = Stage::offered;
 
-  /// Nothing more is lent; what is lent stays so until the other end has done with it.
+  /// Lends nothing more. The present loans last until the other end has finished with them.
   void finish() {
     if (std::exchange(stage, Stage::over) != Stage::over) line->finish();
   }
 };
 
-/// Memory of one process, read here.
+/// Memory of one process that is read here.
 struct DeviceLinks::Borrowing {
   std::string node;
   std::shared_ptr<MemoryLine> line;
@@ -40,7 +40,7 @@ struct DeviceLinks::Borrowing {
   uint64_t slot_bytes = 0;
   bool ends = false;
 
-  ~Borrowing() { borrower->abandon(); }  // nothing is in flight any more: DeviceShare::keep
+  ~Borrowing() { borrower->abandon(); }  // nothing is in flight now: DeviceShare::keep
 };
 
 DeviceLinks::DeviceLinks(std::shared_ptr<DeviceShare> device, std::shared_ptr<DeviceDock> dock,
@@ -52,7 +52,7 @@ DeviceLinks::DeviceLinks(std::shared_ptr<DeviceShare> device, std::shared_ptr<De
       transport_(transport),
       say_(std::move(say)) {}
 
-// Loans stay with the device. Edges by NCCL are abandoned on the owner's thread, or here if there
+// The device keeps the loans. Edges by NCCL are abandoned on the owner's thread, or here if there
 // is no owner any more.
 DeviceLinks::~DeviceLinks() {
   if (nccl_ && to_owner_) to_owner_([last = std::move(nccl_)] {});
@@ -81,7 +81,7 @@ void DeviceLinks::hear(const std::string& node, const NcclTalk& said) {
   });
 }
 
-/// For what the links tell on their threads: done in the owner's time, if there is one.
+/// For events that links report on their threads: the owner handles them, if there is one.
 std::function<void(std::function<void(DeviceLinks&)>)> DeviceLinks::posting() {
   return [self = weak_from_this(), to_owner = to_owner_](std::function<void(DeviceLinks&)> what) {
     to_owner([self, what = std::move(what)] {
@@ -90,7 +90,7 @@ std::function<void(std::function<void(DeviceLinks&)>)> DeviceLinks::posting() {
   };
 }
 
-// --- what others may see
+// --- the state of edges, which any thread reads
 
 template <class Change>
 void DeviceLinks::note(const std::string& node, Change&& change) {
@@ -134,7 +134,7 @@ void DeviceLinks::down(const std::string& node) {
   });
 }
 
-// --- what leaves
+// --- payloads that leave
 
 void DeviceLinks::leave(const std::string& node, const FrameHeader& header, Payload payload,
                         bool is_spoiled, DeviceDock::Then then) {
@@ -236,11 +236,11 @@ void DeviceLinks::lender_hears(uint64_t id, const LineNote& said) {
     case LineNote::Kind::released:
       if (!lending.lender->released(said.lent)) give_up(kErrs);
       return;
-    case LineNote::Kind::frame: return;  // the line has none for a lender
+    case LineNote::Kind::frame: return;  // a line never sends this to a lender
   }
 }
 
-/// The other end reads no more.
+/// The other end has stopped reading.
 void DeviceLinks::lending_ended(uint64_t id) {
   const auto found = lendings_.extract(id);
   if (found.empty()) return;
@@ -251,7 +251,7 @@ void DeviceLinks::lending_ended(uint64_t id) {
   device_->let_go(found.mapped());
 }
 
-// --- what comes
+// --- payloads that arrive
 
 LineEvents DeviceLinks::lent(const std::string& node, const LentMemory& memory,
                              std::shared_ptr<MemoryLine> line) {
@@ -309,7 +309,7 @@ void DeviceLinks::borrower_hears(uint64_t id, const LineNote& said) {
   if (transport) transport->receive(borrowing.node, {said.header, std::move(lease)});
 }
 
-/// The line stands until the device has done with what it read.
+/// The line stays open until the device has finished with the payloads that it read.
 void DeviceLinks::end_borrowing(uint64_t id) {
   const auto found = borrowings_.find(id);
   if (found == borrowings_.end() || std::exchange(found->second->ends, true)) return;

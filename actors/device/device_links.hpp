@@ -1,4 +1,4 @@
-// DeviceLinks: how payloads reach ranks of other processes from ranks on a device, and the reverse.
+// DeviceLinks: how payloads travel between ranks on a device and ranks of other processes.
 //
 // In place, if the other process is on this host and both devices reach each other's memory. The
 // block with the snapshots for other ranks is lent to that process once
@@ -7,13 +7,13 @@
 // processes ask for it (nccl_links.hpp). Otherwise, and for payloads outside that block, through
 // the host's memory (device_dock.hpp).
 //
-//               a payload for it                  taken
+//               a payload for it                  accepted
 //   untried ---------------------> offered ----------------> in place
-//      ^   no line can be had yet     | refused, ended          | the other end errs or ends
-//      +--- the link to it ends ----- by the host's memory <----+
+//      ^   no line is possible yet    | refused, ended          | the other end errs or ends
+//      +--- the link to it ends ---- through the host's memory <+
 //
 // The lines of different nodes do not affect each other: a node has at most a quarter of the slots,
-// all together at most half of them. A node that gets no slot is sent copies.
+// all together at most half of them. If there is no slot for a node, it is sent copies.
 #pragma once
 #include <atomic>
 #include <map>
@@ -38,7 +38,7 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
   /// Before serve(), for DeviceLink::nccl. Without it all payloads go through the host's memory.
   /// `self` and `largest` as in nccl_links.hpp.
   void use(std::shared_ptr<const Nccl>, const std::string& self, size_t largest);
-  /// Before the first payload: the owner of the device, and the clock for NCCL.
+  /// Before the first payload: sets the owner of the device, and the clock for NCCL.
   void serve(ToOwner to_owner, OwnerTime = {});
 
   /// As DeviceDock::copy_by.
@@ -46,8 +46,8 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
     dock_->copy_by(std::move(elsewhere));
   }
 
-  // Any thread.
-  /// As LinkTransport::Leave and Land; both are done in the owner's time.
+  // Any thread may call these.
+  /// As LinkTransport::Leave and Land; the owner carries out both.
   void leave(const std::string& node, const FrameHeader&, Payload, bool is_spoiled,
              DeviceDock::Then);
   void land(Payload in_memory, DeviceDock::Then then) { dock_->land(std::move(in_memory), then); }
@@ -62,7 +62,7 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
   struct Lending;
   struct Borrowing;
 
-  // The owner's.
+  // Called by the owner.
   void leave_now(const std::string& node, const FrameHeader&, Payload, DeviceDock::Then);
   Lending* current(const std::string& node);
   bool has_room(const Lending&) const;
@@ -85,12 +85,13 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
   const std::weak_ptr<LinkTransport> transport_;
   const std::function<void(const std::string&)> say_;
   ToOwner to_owner_;
-  std::shared_ptr<NcclLinks> nccl_;  // the owner's; null: nothing goes so
+  std::shared_ptr<NcclLinks> nccl_;  // used by the owner; null: NCCL is not used
   std::atomic<uint64_t> ids_{0};     // of lines
 
-  // The owner's.
-  std::shared_ptr<const Descriptor> exported_;             // the block's; null: not yet
-  std::map<uint64_t, std::shared_ptr<Lending>> lendings_;  // those that are over await their end
+  // Used by the owner alone.
+  std::shared_ptr<const Descriptor> exported_;  // of the block; null: not yet
+  // Also those that are over, until they end.
+  std::map<uint64_t, std::shared_ptr<Lending>> lendings_;
   std::map<uint64_t, std::shared_ptr<Borrowing>> borrowings_;
 
   struct Edge {

@@ -31,7 +31,7 @@ DeviceShare::~DeviceShare() {
   static_cast<void>(device_.drain());
   kept_.clear();
   for (const Block& block : blocks_)
-    static_cast<void>(device_.free(block));  // lost: there is nothing to be freed
+    static_cast<void>(device_.free(block));  // lost: there is nothing to free
   device_.on_lost({});
 }
 

@@ -16,17 +16,17 @@
 namespace grapevine {
 
 struct DeviceSizes {
-  size_t rank_bytes = 0;           // of the vectors of all ranks: x, x~, momentum, what edges keep
-  size_t state_bytes = 0;          // of the state actor's own
-  size_t copy_bytes = 0;           // of the copies of x that gradients are computed at
-  size_t exchange_bytes = 0;       // of what goes from rank to rank
-  size_t lent_bytes = 0;           // of the same, what other processes may read in place
+  size_t rank_bytes = 0;           // of all ranks: x, x~, momentum, data of edges
+  size_t state_bytes = 0;          // of the state actor
+  size_t copy_bytes = 0;           // of the copies of x for gradients
+  size_t exchange_bytes = 0;       // of messages between ranks
+  size_t lent_bytes = 0;           // of messages that other processes may read in place
   size_t gradient_size = 0;        // elements of one gradient
   DType dtype = DType::f32;        // its type
-  size_t gradients = 0;            // that are computed, or wait to be taken, at once
+  size_t gradients = 0;            // being computed or waiting to be taken, at the same time
   size_t askings = 0;              // as in workspace.hpp
   size_t piece_bytes = 4096;       // as in ferry.hpp
-  size_t dock_piece_bytes = 4096;  // of what leaves and arrives
+  size_t dock_piece_bytes = 4096;  // of the dock's ferry
   size_t lanes = 1;
 
   size_t gradient_bytes() const { return SnapshotPool::bytes_for(gradient_size, dtype, gradients); }
@@ -48,18 +48,19 @@ class DeviceShare {
   Device& device() { return device_; }
   Fences& fences() { return fences_; }
   SilenceWatch& silence() { return silence_; }
-  /// Whether its owner knows that the device is lost. Any thread.
+  /// set_lost() when its owner learns that the device is lost. Any thread.
   void set_lost() { lost_ = true; }
   bool is_lost() const { return lost_; }
   Workspace& workspace() { return *workspace_; }
   /// For the rules.
   Execution execution() { return {nullptr, &device_, rules_, workspace_.get()}; }
-  /// In the workspace, for good. Too little left is std::bad_alloc.
+  /// A pool in the workspace, never freed. Throws std::bad_alloc if too little is left.
   std::unique_ptr<SnapshotPool> make_pool(size_t size, DType, size_t capacity);
-  /// For snapshots for other ranks: in the block that other processes may read in place, if that
-  /// block is made for such a pool and has none yet. Only the owner calls this and the following.
+  /// A pool for snapshots for other ranks: in the block that other processes may read in place, if
+  /// that block has its size and no pool yet. Only the owner calls this and the following
+  /// functions.
   std::unique_ptr<SnapshotPool> make_lent_pool(size_t size, DType, size_t capacity);
-  /// That pool's block and how it is cut; no slots: there is none.
+  /// That pool's block and slots; no slots: there is none.
   struct LentPool {
     Block block;
     size_t slot_bytes = 0;
@@ -70,22 +71,22 @@ class DeviceShare {
     }
   };
   const LentPool& lent() const { return lent_pool_; }
-  /// Ends once all that is in flight has happened, before the memory is given back.
+  /// Keeps `what` alive until all work in flight has happened; released before the memory is freed.
   void keep(std::shared_ptr<void> what) { kept_.insert(std::move(what)); }
   void let_go(const std::shared_ptr<void>& what) { kept_.erase(what); }
 
-  Stream rules() const { return rules_; }  // of all passes and of what is rare
+  Stream rules() const { return rules_; }  // for all passes and for rare work
   Ferry::Streams dock_streams() const { return dock_streams_; }
   const std::vector<Stream>& lanes() const { return lanes_; }
-  /// Slots that a lane writes; beside each gradient the loss, in pinned memory.
+  /// Slots that a lane writes: a gradient each, and its loss in pinned memory.
   SnapshotPool& gradients() { return *gradients_; }
   SnapshotPool& losses() { return *losses_; }
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
-  /// For payloads that leave or arrive; they do not wait for other copies.
+  /// For payloads that leave or arrive. They do not wait for other copies.
   std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await, Ferry::HostCopy);
-  /// Whose end is that of the device: it stays for as long as anybody may still call that.
+  /// Keeps `device` alive as long as any code may still call it.
   void hold(std::shared_ptr<const void> device) { held_ = std::move(device); }
-  /// As SnapshotPool::choose_by, of all pools.
+  /// SnapshotPool::choose_by, for all pools.
   void choose_by(std::function<size_t(size_t n)>);
 
  private:
@@ -93,7 +94,7 @@ class DeviceShare {
   Fate allocate(const DeviceSizes&);
   Fate block(size_t bytes, Block::Kind, Block&);
 
-  std::shared_ptr<const void> held_;  // the last to go
+  std::shared_ptr<const void> held_;  // freed last
   Device& device_;
   Fences fences_;
   SilenceWatch silence_;

@@ -14,8 +14,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kPatience_s = 2;     // with a node that is asked
-constexpr double kAgain_s = 0.05;     // between attempts to connect beside an exchange
+constexpr double kPatience_s = 2;     // for the answer to a request
+constexpr double kAgain_s = 0.05;     // between attempts to connect during an exchange
 constexpr double kRounding_s = 1e-9;  // of the clock
 constexpr NcclOptions kOptions;
 
@@ -38,12 +38,12 @@ const char* words(NcclEnd::Reason reason) {
 
 }  // namespace
 
-/// A node, for as long as the link to it stands.
+/// A node, as long as its link is open.
 struct NcclLinks::Peer {
-  // waiting: the two have agreed to connect, and the device is not free for that yet.
+  // waiting: the two have agreed to connect, but the device is not free for it yet.
   enum class Stage : uint8_t { untried, waiting, connecting, open, over } stage = Stage::untried;
   std::optional<NcclId> id;
-  uint64_t number = 0;             // of the edge: messages of another one are an earlier link's
+  uint64_t number = 0;             // of the edge; other messages are an earlier link's
   int rank = 0;                    // of this node in the communicator
   double give_up_s = 0;            // waiting
   std::unique_ptr<NcclEdge> edge;  // connecting, open
@@ -54,11 +54,11 @@ struct NcclLinks::Peer {
     Payload payload;
     DeviceDock::Then then;
   };
-  std::optional<Outgoing> out;                   // requested or begun; in the latter maybe none
+  std::optional<Outgoing> out;                   // requested or begun; if begun maybe none
   std::optional<FrameHeader> coming;             // begun
-  Lease room;                                    // requested: for what may come back
+  Lease room;                                    // requested: for the answer
   double answer_by_s = kNever;                   // requested
-  uint64_t requested = 0, heard = 0, begun = 0;  // the last numbers: of ours, of theirs, of either
+  uint64_t requested = 0, heard = 0, begun = 0;  // the last numbers: ours, theirs, of either
 
   uint64_t last() const { return std::max({requested, heard, begun}); }
 };
@@ -74,7 +74,7 @@ NcclLinks::NcclLinks(std::string self, size_t largest, std::shared_ptr<const Ncc
       transport_(transport),
       told_(std::move(told)),
       to_owner_(std::make_shared<ToOwner>()),
-      // What NCCL has not let go of keeps the device's memory, whoever else has gone.
+      // Memory that NCCL still uses keeps the device alive, whoever else has gone.
       edges_(
           device_->device(), device_->fences(), nccl_->calls,
           [post = to_owner_, keep = device_](std::function<void()> what) {
@@ -103,7 +103,7 @@ bool NcclLinks::talk(const std::string& node, const Peer& p, What what) {
   return transport && transport->talk(node, {p.number, std::move(what)});
 }
 
-/// A node that waits to connect goes first, because it needs a device without an exchange.
+/// A node that waits to connect comes first, because it needs a device without an exchange.
 bool NcclLinks::take_turn(Peer& p) const {
   const auto waits = [](const auto& one) { return one.second->stage == Peer::Stage::waiting; };
   return std::none_of(peers_.begin(), peers_.end(), waits) && p.edge->take_turn();
@@ -136,10 +136,10 @@ void NcclLinks::arm() {
   });
 }
 
-// --- to connect
+// --- connecting
 
 void NcclLinks::call(const std::string& node, Peer& p) {
-  if (self_ > node) return;  // the other one calls
+  if (self_ > node) return;  // the other node calls
   if (edges_.written_off() > 0 || edges_.edges() >= kOptions.most_edges)
     return told_.note(node, [](DeviceEdge& edge) { edge.why = kNoRoom; });
   if (!p.id) {
@@ -197,7 +197,7 @@ bool NcclLinks::request(const std::string& node, Peer& p, const FrameHeader& hea
   const size_t bytes = payload.vec().bytes();
   const bool is_idle = p.stage == Peer::Stage::open && p.exchange == Peer::Exchange::none;
   if (bytes == 0 || !is_idle || !take_turn(p)) return false;
-  Lease room = dock_->take(bytes);  // what comes back is as large, as a rule
+  Lease room = dock_->take(bytes);  // the answer usually has the same size
   uint64_t number = p.last() + 1;
   if ((number % 2 == 1) != (self_ < node)) ++number;
   if (!talk(node, p, NcclRequest{number, room ? bytes : 0, header})) {
@@ -216,7 +216,7 @@ void NcclLinks::hear(const std::string& node, const NcclTalk& said) {
   Peer& p = peer(node);
   const bool connects = std::holds_alternative<NcclConnect>(said.what);
   if (connects && p.stage == Peer::Stage::untried) p.number = said.edge;
-  // Else it was said before the other one heard that the edge has ended, or the link before.
+  // Else the other node sent it before it knew that the edge or the earlier link had ended.
   const bool is_meant = p.stage != Peer::Stage::over &&
                         (connects || (p.stage != Peer::Stage::untried && said.edge == p.number));
   if (is_meant) std::visit([&](const auto& what) { heard(node, p, what); }, said.what);
@@ -230,14 +230,14 @@ void NcclLinks::heard(const std::string& node, Peer& p, const NcclEnd& said) {
 void NcclLinks::heard(const std::string& node, Peer& p, const NcclRequest& said) {
   const bool is_connected = p.stage == Peer::Stage::connecting || p.stage == Peer::Stage::open;
   const bool is_theirs = (said.number % 2 == 1) == (node < self_);
-  // A node that has received all messages of this node is at most two ahead.
+  // A node that has received all messages of this node is at most two numbers ahead.
   const bool is_next =
       said.number > std::max(p.heard, p.begun) && said.number <= p.last() + 2 && is_theirs;
   if (!is_connected || !is_next || payload_bytes(said.header) > largest_)
     return end(node, p, NcclEnd::Reason::out_of_place, kOutOfPlace);
   p.heard = said.number;
   const bool crosses = p.exchange == Peer::Exchange::requested;
-  if (crosses && self_ < node) return;  // ours stands: its payload comes back
+  if (crosses && self_ < node) return;  // ours counts; their payload is the answer
   grant(node, p, said);
 }
 
@@ -286,13 +286,13 @@ void NcclLinks::begin(Peer& p, uint64_t number, Lease room) {
   NcclEdge::Half sent, received;
   if (p.out) sent = {p.out->payload.lease, payload_bytes(p.out->header)};
   if (p.coming) received = {std::move(room), payload_bytes(*p.coming)};
-  // Behind what writes the one, and behind whatever has used the other so far.
+  // After the work that writes the one buffer, and after all earlier uses of the other.
   dock_->follow(p.edge->stream());
   // False: that it has broken comes as news.
   p.edge->exchange(number, std::move(sent), std::move(received), time_.now_s());
 }
 
-/// A payload that was to be sent, or was being sent, by NCCL.
+/// Sends a payload through the host's memory that was to go, or went, by NCCL.
 void NcclLinks::by_host(Peer& p) {
   if (!p.out) return;
   const Peer::Outgoing out = *std::exchange(p.out, {});

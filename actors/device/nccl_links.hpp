@@ -1,7 +1,7 @@
-// NcclLinks: the agreement between this node and each other node to send payloads between ranks on
-// their devices by one NCCL communicator (kernels/gpu/nccl_edge.hpp). Experimental.
+// NcclLinks: how this node and each other node agree to send payloads between ranks on their
+// devices by one NCCL communicator (kernels/gpu/nccl_edge.hpp). Experimental.
 //
-//   the node of the lower name                         the other one
+//   the node with the lower name                       the other one
 //   a payload for it: makes an id, begins to connect
 //   connect {id, NCCL's version}   --------------->    connects too, or
 //                                  <---------------    end {why not}
@@ -9,24 +9,24 @@
 //   either one, once both are connected                the other one
 //   a payload; the turn of its device is free:
 //   request {n, header, room}      --------------->    has its turn and memory for it:
-//                                  <---------------    grant {n, header of what comes back, if any}
+//                                  <---------------    grant {n, header of the answer, if any}
 //   begins n                                           begins n
 //                                  <---------------    or decline {n}
 //
-// The node with the lower name requests odd numbers, the other one even numbers, increasing. If two
-// requests cross, that of the lower name counts, and the payload of the other node comes back in it
-// if there is room.
+// The node with the lower name uses odd numbers for its requests, the other one even numbers;
+// numbers increase. If two requests cross, the one of the lower name counts, and the other node
+// sends its payload as the answer if there is room.
 //
 // No node waits. A payload goes through the host's memory if it cannot be requested at once, if it
-// is declined, or if its edge breaks, even if it had been started (a receiver that gets it twice
-// drops one). A peer that does not answer a request may have started; its edge counts as broken.
+// is declined, or if its edge breaks, even after its start (a receiver that gets it twice drops
+// one). A peer that does not answer a request may have started it; its edge counts as broken.
 //
 // While two nodes connect, for at most 10 s, their devices have no exchange, because NCCL allocates
 // memory then.
 //
-// A link has one edge in its life, and all messages name the edge's number. If the edge breaks, or
-// the other node sends a message out of order, the edge is abandoned, the other node is told, and
-// all payloads between the two go through the host's memory until the link ends. The edges of other
+// A link has only one edge, and all messages name the edge's number. If the edge breaks, or the
+// other node sends a message out of order, the edge is abandoned, the other node is told, and all
+// payloads between the two go through the host's memory until the link ends. The edges of other
 // nodes are not affected.
 //
 // NCCL neither encrypts nor authenticates: any process that has the id may connect. The id is sent
@@ -47,10 +47,10 @@ namespace grapevine {
 /// The clock of the owner of a device.
 struct OwnerTime {
   std::function<double()> now_s;
-  std::function<void(double at_s, std::function<void()>)> at;  // done then, by the owner
+  std::function<void(double at_s, std::function<void()>)> at;  // the owner calls it at that time
 };
 
-/// To be called by the owner of the device, but for the beginning.
+/// Only the owner of the device calls it, except the constructor and serve().
 class NcclLinks : public std::enable_shared_from_this<NcclLinks> {
  public:
   struct Told {
@@ -58,15 +58,16 @@ class NcclLinks : public std::enable_shared_from_this<NcclLinks> {
     std::function<void(const std::string& node, const std::function<void(DeviceEdge&)>&)> note;
     std::function<void(const std::string& line)> say;
   };
-  /// `self`: this node's name; no payload has more than `largest` bytes. Takes its streams.
+  /// `self`: this node's name; no payload has more than `largest` bytes. Takes its streams from the
+  /// device.
   NcclLinks(std::string self, size_t largest, std::shared_ptr<const Nccl>,
             std::shared_ptr<DeviceShare>, std::shared_ptr<DeviceDock>,
             const std::shared_ptr<LinkTransport>&, Told);
-  /// Before all else.
+  /// Call it first.
   void serve(ToOwner, OwnerTime);
   ~NcclLinks();
 
-  /// Then(copy) is called where the payload goes by the host's memory.
+  /// Calls then(copy) if the payload goes through the host's memory.
   void leave(const std::string& node, const FrameHeader&, Payload, DeviceDock::Then);
   void hear(const std::string& node, const NcclTalk&);
   void down(const std::string& node);

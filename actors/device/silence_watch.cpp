@@ -16,7 +16,7 @@ bool SilenceWatch::expects() const {
                      [](const One& one) { return !one.it.expired(); });
 }
 
-// How long it took is known to the second or so.
+// The duration is known to about a second.
 void SilenceWatch::forget_what_came() {
   std::erase_if(expected_, [this](const One& one) {
     if (!one.it.expired()) return false;

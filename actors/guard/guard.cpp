@@ -8,7 +8,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kGrowth = 1 + 1.0 / 64;  // of the usual norm, at an own part that is far
+constexpr double kGrowth = 1 + 1.0 / 64;  // of the usual norm, by an own part that is far
 
 bool precedes(const Guard::Edge& known, int peer) { return known.peer < peer; }
 
@@ -59,7 +59,7 @@ double Guard::reach() const {
 // --- edges
 
 std::optional<double> Guard::apart_by() const {
-  int edges = 0, longer = 0;  // own steps than the other end's, or shorter
+  int edges = 0, longer = 0;  // > 0: own steps are longer on more edges
   double nearest = std::numeric_limits<double>::infinity();
   for (const Edge& e : edges_) {
     if (!e.is_met) continue;
@@ -128,7 +128,7 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
   }
   edge.verdict = Verdict::far;
   const double share = std::clamp(static_cast<double>(limits.allowance) / distance, 0.0, 1.0);
-  if (usual == 0) return {edge.verdict, share};  // the other end's limits count
+  if (usual == 0) return {edge.verdict, share};  // the other end's limits apply
   const double used = static_cast<double>(edge.used) + share * distance / usual;
   edge.used = static_cast<float>(std::min(kAllowance, used));
   return {edge.verdict, share};

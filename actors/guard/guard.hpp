@@ -1,6 +1,5 @@
-// Guard: how much of the difference between two ranks an exchange moves. It depends on the steps of
-// the rank itself and on nothing that a peer has sent. Every finite exchange is made, and no edge
-// is paused.
+// Guard: how much of the difference between two ranks an exchange applies. It depends on the rank's
+// own steps and on nothing that a peer sends. Every finite exchange is made, and no edge is paused.
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
@@ -12,16 +11,16 @@
 //   used_e    used part of the allowance of edge e, in usual steps; at a step
 //             max(0, used_e - r / degree)
 //   r         3 if more than half of the edges are far: then this rank was apart, and its own data
-//             pull it back by less than the edges move it together; else 1/8, and 1/8 if the
-//             senders of a message cannot be told apart
+//             pull it back by less than the edges pull it towards the others; else 1/8, and 1/8 if
+//             the senders of a message cannot be distinguished
 //
 // With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance f_e =
 // usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances that
 // crossed, and the distance |m| of the two vectors that crossed:
 //
-//   near         |m| <= b    share 1: the jump is whole, whatever the edge's past
+//   near         |m| <= b    share 1: the whole jump, whatever has happened on the edge before
 //   far          |m| >  b    share min(1, f_e / |m|), and used_e += share |m| / usual
-//   not finite               share 0, and nothing is charged
+//   not finite               share 0, and used_e stays
 //
 // Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks does not
 // change. A rank that has not stepped yet has usual = 0, so a difference has share 0 until its
@@ -29,22 +28,23 @@
 // 0), there is nothing to compare with, and both limits are infinite. README.md has the limits of
 // the guard.
 //
-// The two parts of way_e are alike on average while a rank has exchanges on all edges in turn. The
-// whole sum since the last exchange on an edge would be as many times longer as a rank has edges,
-// and a rank that diverges would be near for that much longer. The second part counts after a
-// partition: the ranks beyond it are as far as both have moved meanwhile.
+// If a rank exchanges on all its edges in turn, the two parts of way_e are equal on average. The
+// whole sum since the last exchange on an edge would be larger by the number of edges, and a
+// diverging rank would stay near for that much longer. The second part is for the time after a
+// partition: the ranks of the other side are as far as both sides have moved meanwhile.
 //
-// An exchange ends a sum whatever its verdict, unless nothing was compared: the difference was not
+// An exchange ends a sum for any verdict, unless nothing was compared: the difference was not
 // finite, or one end had not stepped yet. A round is one exchange, and ends with its last phase.
 //
-// A message that represents k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
+// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
 // 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
 //
 // In a sum over all ranks (all-reduce) only a rank itself sees its own part. So each rank judges
-// its own gradient g as if it were an edge, with |g| in place of |u| and way = 0. A far g raises
-// `usual` by at most 1/64, so that gradients that have grown permanently become whole again later.
+// its own gradient g as if it were an edge, with |g| instead of |u| and way = 0. A far g raises
+// `usual` by at most a factor of 1 + 1/64, so that gradients that have grown permanently are used
+// whole again later.
 //
-// A value; owned by a state actor.
+// A value; a state actor owns it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -70,30 +70,30 @@ struct GuardRecord {
   double rms = 0, usual = 0;
   double way = 0, longest = 0;  // since an exchange with any rank, and of an edge
   double inherited = 0, largest = 0;
-  uint32_t steps = 0;                        // up to those that are remembered
+  uint32_t steps = 0;                        // the number of remembered ones
   std::vector<std::pair<int, double>> used;  // by rising peer
 };
 
 class Guard {
  public:
-  static constexpr double kNear = 3, kApart = 4;   // of the bound
+  static constexpr double kNear = 3, kApart = 4;   // factors of the bound
   static constexpr double kAllowance = 64;         // usual steps
   static constexpr double kRefill = 1.0 / 8;       // of a step, over all edges
-  static constexpr double kApartRefill = 3;        // likewise, of a rank that most are far from
-  static constexpr uint32_t kRemembered = 32;      // steps, of rms
-  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, a step
+  static constexpr double kApartRefill = 3;        // the same, if most edges are far
+  static constexpr uint32_t kRemembered = 32;      // steps in rms
+  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, per step
   static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
-  static constexpr int kAll = -1;         // the edge of what cannot be told apart by its sender
-  static constexpr double kLonger = 4;    // are steps than those of the other end
-  static constexpr double kReach = 1000;  // times the way of a rank and its allowance
-  static constexpr double kOutOfMean =
-      kReach * kAllowance;  // usual steps, and more than of any healthy one
+  static constexpr int kAll = -1;                  // the edge of messages with unknown senders
+  static constexpr double kLonger = 4;             // times the other end's steps
+  static constexpr double kReach = 1000;           // times the way of a rank and its allowance
+  // Usual steps; more than of any healthy rank.
+  static constexpr double kOutOfMean = kReach * kAllowance;
 
   enum class Verdict : uint8_t {
     near,
-    far,         // scaled, and charged
-    untested,    // this rank or the other one has not stepped yet: nothing moves
-    not_finite,  // nothing moves
+    far,         // scaled, and counted in `used`
+    untested,    // this rank or the other one has not stepped yet; share 0
+    not_finite,  // share 0
   };
   struct Judgement {
     Verdict verdict = Verdict::near;
@@ -103,35 +103,36 @@ class Guard {
   struct Edge {
     int peer = 0;
     float used = 0;           // of the allowance, in usual steps
-    float path = 0;           // the rank's when the two were last compared
+    float path = 0;           // the rank's path at the last comparison
     float distance = 0;       // the last, in usual steps
-    float peer_distance = 0;  // the same, in some of the other end's: twelfths of its bound
+    float peer_distance = 0;  // the same in steps of the other end: twelfths of its bound
     float last_jump = 0;      // |the change of what gossip conserves|
     float seen = std::numeric_limits<float>::quiet_NaN();  // distance of the last whole vectors
     Verdict verdict = Verdict::near;                       // the last
-    bool is_met = false;                                   // an edge of the graph of now
+    bool is_met = false;                                   // an edge of the present graph
   };
 
   Guard() = default;
-  /// `steps`: false where the objective takes none, and nothing is far.
+  /// `steps`: false if the objective takes none; then nothing is far.
   explicit Guard(bool steps) : steps_(steps) {}
 
-  /// The neighbours of this rank in its graph, over whose edges a step gives allowance back.
+  /// Sets the neighbours of this rank in the graph. A step restores allowance on their edges.
   void meet(std::span<const int> peers);
   void stepped(double length);
   double usual_step() const;
 
-  /// Of a rank that is farther than kOutOfMean from all its neighbours by its own doing (it has
-  /// several and does not make much shorter steps than they, or it has one and makes much longer
-  /// ones): the distance from the nearest, in that one's usual steps.
+  /// If a rank is farther than kOutOfMean from all its neighbours by its own fault: the distance
+  /// from the nearest one, in that one's usual steps. It is its own fault if it has several
+  /// neighbours and its steps are not much shorter than theirs, or one neighbour and much longer
+  /// steps.
   std::optional<double> apart_by() const;
-  /// The mean of other ranks that train as this one does is no farther away than this; infinite if
+  /// The mean of other ranks that train like this one is not farther away than this. Infinite if
   /// there is nothing to compare with.
   double reach() const;
 
-  /// `ranks`: the number of ranks that the message represents.
+  /// `ranks`: the number of ranks that the message stands for.
   Limits limits(int peer, double ranks = 1) const;
-  /// For a distance between the vectors of this rank and of `peer`, under the smaller limits of
+  /// Judges the distance between the vectors of this rank and of `peer`, by the smaller limits of
   /// both ends.
   Judgement judge(int peer, double distance, const Limits& own, const Limits& theirs);
 
@@ -139,10 +140,10 @@ class Guard {
   /// exchange with any rank starts again.
   void end_exchange();
 
-  /// For the norm of this rank's own contribution to a sum over all ranks. The first is whole.
+  /// Judges the norm of this rank's own part in a sum over all ranks. The first is used whole.
   Judgement judge_own(double norm);
 
-  /// A newcomer goes by the usual step of the rank that it has copied for its first 32 steps.
+  /// For its first 32 steps a new rank uses the usual step of the rank whose state it copied.
   void inherit(double usual);
   GuardRecord record() const;
   void recall(const GuardRecord&);

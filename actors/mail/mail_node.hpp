@@ -1,5 +1,5 @@
-// Mail to the actors of which a process has one: its topology manager, its node, and the actor that
-// owns membership. mail.hpp has the messages that programs around a run may send them.
+// Mail to the actors of which a process has one: its topology manager, its node, and the owner of
+// the membership. mail.hpp has the messages that programs may send to them.
 #pragma once
 #include <array>
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace grapevine {
 
-// To whoever owns membership, and so begins epochs.
-struct ShareDone {};  // the ranks here have done their share
+// To the owner of the membership, which begins epochs.
+struct ShareDone {};  // the ranks here have taken their gradients
 struct OwnWork {
   uint64_t taken = 0;  // gradients of the ranks here, since this process began
   double per_second = 0;
-};  // to be told to the others
+};  // to be reported to the other nodes
 struct Suspected {
   int rank = 0;
 };  // it does not answer
@@ -27,12 +27,12 @@ struct RankLost {
 };  // of those here
 struct RankReturns {
   int rank = 0;
-};  // answered by the rank here whose state it shall have: a neighbour; itself where there is none
+};  // answered with the rank whose state it copies: a neighbour, or itself if it has none
 struct RankReady {
   int rank = 0;
-};  // it has its state: an epoch with it may begin
+};  // it has its state, and an epoch with it may begin
 
-// To a topology manager. The actors of the ranks of this process, by rising rank; replaces the
+// To a topology manager: the actors of the ranks of this process, by rising rank. Replaces the
 // earlier list.
 struct RankActors {
   int rank = 0;
@@ -42,21 +42,21 @@ struct RankActors {
 using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
 struct Solved;  // spectrum and constants of a graph, from a compute thread
 using SolvedPtr = std::shared_ptr<const Solved>;
-struct Renew {};  // measure rates, and solve again where they have moved
+struct Renew {};  // measure rates, and solve again if they have changed
 struct TellRoster {
   uint64_t epoch = 0;
-};  // the ranks here shall know this epoch, even if its spectrum is not there yet
+};  // send this epoch to the ranks here, even if its spectrum is not computed yet
 
 // To a node.
 struct NodeReport {
   std::vector<WorkerReport> workers;
   std::vector<CommunicatorReport> communicators;
-  Counts carried;                                    // of ranks here that have had other numbers
+  Counts carried;                                    // of ranks here under earlier numbers
   std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
   DurationCounts round_trips;                        // of offers, likewise
   std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
-  double learning_rate = 0;                          // of the newest gradient; NaN: not known
-  std::vector<RankCost> costs;                       // of the time of the ranks, so far
+  double learning_rate = 0;                          // of the newest gradient; NaN: unknown
+  std::vector<RankCost> costs;                       // of the ranks so far
 };                                                   // answers Report
 /// The work that the members of the run have reported (actors/rank/work_pool.hpp).
 struct WorkHeard {
@@ -64,8 +64,8 @@ struct WorkHeard {
   std::shared_ptr<const std::vector<MemberWork>> others;
 };
 struct Begin {
-  int first_rank = 0;                // the ranks here count from it
-  std::vector<RankStatePtr> states;  // by place; none: at the objective's initial point
+  int first_rank = 0;                // of the first rank here
+  std::vector<RankStatePtr> states;  // by place; null: the objective's initial point
 };
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// Mail to communicators and state actors. Nobody outside the library sends it: mail.hpp has the
+// Mail to communicators and state actors, from the library's own actors only. mail.hpp has the
 // rest.
 #pragma once
 #include <functional>
@@ -23,20 +23,20 @@ using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new constants in o
 struct Taken {
   uint64_t ticket = 0;
   Payload payload;
-  Limits limits;  // this rank's, which go with it
+  Limits limits;  // this rank's; they are sent with the payload
 };
 struct Judged {
-  int peer = -1;  // whose message was far, or not finite; -1: all together
+  int peer = -1;  // the sender of a message that was far or not finite; -1: all together
   Guard::Verdict verdict = Guard::Verdict::far;
 };
 struct PeerDown {
   int rank = 0;
-  uint32_t incarnation = 0;  // that is over
+  uint32_t incarnation = 0;  // the one that has ended
 };
 
 // To a state actor.
-/// A rank joins a state actor: with another rank's state, with its own of an earlier life, or
-/// without one at the objective's initial point.
+/// A rank joins a state actor: with another rank's state, with its own record from an earlier life,
+/// or without a state at the objective's initial point.
 struct Attach {
   int rank = 0;
   RankStatePtr state;
@@ -47,11 +47,11 @@ struct Attach {
 struct Arrived {
   uint64_t ticket = 0;
   bool lost = false;
-};  // from a device: what was awaited has happened, or never will
+};  // from a device: the fence has happened, or never will
 struct DeviceLost {};
 struct DeviceTask {
   std::function<void()> task;
-};  // what others have done on the device, which it owns (fence.hpp: ToOwner)
+};  // runs on the owner of the device (fence.hpp: ToOwner)
 struct TakeRequest {
   int rank = 0;
   Take take;
@@ -67,24 +67,25 @@ struct ApplyRequest {
 struct SetView {
   int rank = 0;
   ViewPtr view;
-};  // the constants and the neighbours that its rule goes by
+};  // the neighbours and constants of its rule
 struct Detach {
   int rank = 0;
 };  // the rank is gone; its buffers go with it
 struct CopyState {
   int rank = 0;
-  bool whole = false;  // for the rank itself, which goes on under another number
-};                     // answered by a RankStatePtr; null: no such rank
+  bool whole = false;  // true: for the rank itself, which continues under another number
+};                     // answered with a RankStatePtr; null: no such rank
 struct RecordRank {
   int rank = 0;
-};                   // answered by a RankRecordPtr; null: no such rank
-struct HandIn {};    // the run ends: what ranks have done alone becomes steps of their rules
-struct HandedIn {};  // answers it, and whoever holds a conversation has been told before
+};                   // answered with a RankRecordPtr; null: no such rank
+struct HandIn {};    // the run ends: unfinished inner steps become steps of the rules
+struct HandedIn {};  // the answer; communicators have received the results before it
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };
-/// An edge whose ends are far from each other and whose allowance is spent (actors/guard), or whose
-/// last message is not finite; or a rank that is apart from all its neighbours, without a peer.
+/// An edge whose ends are far from each other and whose allowance is used up (actors/guard), or
+/// whose last message is not finite; or a rank that is apart from all its neighbours, without a
+/// peer.
 struct FarEdge {
   int rank = 0, peer = 0;
   bool is_finite = true, is_apart = false;
@@ -98,22 +99,22 @@ struct SampleReply {
 };
 struct ReadRank {
   int rank = 0;
-};  // answered by its parameters, mixed to now
+};  // answered with its parameters, mixed to now
 struct EdgeDistance {
   int rank = 0, peer = 0;
   double distance = 0;   // |x_rank - x_peer| at an exchange of the last seconds; NaN: unknown
-  double allowance = 1;  // what is left of the edge's, 0 to 1 (actors/guard)
+  double allowance = 1;  // the part of the edge's that is left, 0 to 1 (actors/guard)
 };
 struct StateReport {
   std::vector<EdgeDistance> distances;
-  double broken_after_norm = 0;  // of jumps whose other half may be missing, summed
+  double broken_after_norm = 0;  // the sum of the norms of jumps whose other half may be missing
   std::vector<std::pair<int, RuleCounts>> counts;  // by rising rank
 };                                                 // answers Report
 struct Collect {};
 struct Collected {
   std::vector<RankParameters> ranks;  // mixed to now
   double broken_after_norm = 0;       // as in StateReport
-  // Largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited.
+  // The largest |sum (x + x~) - its expected value| over coordinates; NaN: not audited.
   double conserved_error = 0;
 };
 

@@ -1,4 +1,4 @@
-// Mailboxes: which communicator serves a rank, for transports that deliver inside the process. Any
+// Mailboxes: the communicator of each rank, for transports that deliver inside the process. Any
 // thread.
 #pragma once
 #include <vector>
@@ -22,7 +22,7 @@ class Mailboxes {
     if (index < of_rank_.size()) of_rank_[index] = nullptr;
   }
 
-  /// Empty for a rank that is gone: frames to it are lost.
+  /// Null if the rank is gone: frames to it are lost.
   caf::strong_actor_ptr find(int rank) const {
     const ReadLock lock(mutex_);
     const auto index = static_cast<size_t>(rank);

@@ -1,4 +1,4 @@
-// Promised: one value that an actor leaves for the thread that waits. Any thread.
+// Promised: a value that an actor passes to a waiting thread. Any thread.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -18,7 +18,7 @@ class Promised {
     there_.notify_all();
   }
 
-  /// The value, once; nothing after `limit`.
+  /// Returns the value once; no value after `limit`.
   std::optional<T> wait(std::chrono::milliseconds limit) {
     Lock lock(mutex_);
     there_.wait_for(lock, limit, [this]() GV_REQUIRES(mutex_) { return value_.has_value(); });

@@ -1,4 +1,5 @@
-// Protocol: the typed interface of each actor. A message that it does not list does not compile.
+// Protocol: the typed interface of each actor. Sending a message that it does not list does not
+// compile.
 //
 // Messages that only the library's own actors send are declared here and defined in mail_state.hpp
 // and mail_node.hpp.

@@ -1,4 +1,4 @@
-// RankState: the state that a rank takes over from another rank in order to continue from it.
+// RankState: the state that a rank copies from another rank.
 #pragma once
 #include <memory>
 
@@ -9,7 +9,7 @@ namespace grapevine {
 
 struct RankState : SavedState {
   uint64_t gradients = 0;  // that the rank has taken
-  GuardRecord guard;       // of another node's rank its usual step alone
+  GuardRecord guard;       // from a rank of another node: only its usual step
 };
 using RankStatePtr = std::shared_ptr<const RankState>;
 
