@@ -14,7 +14,7 @@ class RunClock {
 
   double now() const { return static_cast<double>((clock_->now() - start_).count()) * 1e-9; }
 
-  /// Never before the time asked for: the clock counts whole nanoseconds.
+  /// Rounded up to whole nanoseconds, so never before the time asked for.
   Instant instant(double seconds) const {
     return start_ + caf::actor_clock::duration_type{static_cast<int64_t>(std::ceil(seconds * 1e9))};
   }

@@ -1,8 +1,8 @@
-// TimerQueue: messages by the instant at which they are due; those of one instant leave in the
-// order in which they were put. And TimerClock: what CAF asks of an actor clock, as puts into one.
+// TimerQueue: messages, ordered by the time at which they are due; for equal times, by the order of
+// put(). TimerClock: CAF's actor clock, which calls put().
 //
-// An actor has one idle time-out: a new one, or its cancellation, makes the earlier ones void. They
-// must not be delivered, because a stale one would re-arm its actor for ever.
+// An actor has one idle time-out: a new one, or its cancellation, makes the earlier ones void.
+// These must not be delivered, because an old one would re-arm its actor without end.
 #pragma once
 #include <caf/all.hpp>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace grapevine {
 
-/// For one thread at a time.
+/// One thread at a time may use it.
 class TimerQueue {
  public:
   using time_point = caf::actor_clock::time_point;
@@ -26,15 +26,15 @@ class TimerQueue {
   time_point next() const { return heap_.front().at; }  // REQUIRES: not empty
 
   void put(time_point at, Timer);
-  /// The earliest; nothing where it was void. REQUIRES: not empty.
+  /// The earliest; no value if it is void. REQUIRES: not empty.
   std::optional<Timer> take();
   void cancel_idle(caf::actor_id actor) { idle_.erase(actor); }
-  /// Empties the queue. Dropped entries may send messages as they end, so the caller chooses the
-  /// time.
+  /// Empties the queue. The destructors of dropped entries may send messages, so the caller chooses
+  /// the time.
   [[nodiscard]] std::vector<Timer> clear();
 
  private:
-  struct Key {  // what the heap moves: small
+  struct Key {  // small, because the heap moves it
     time_point at;
     uint64_t sequence;
     uint32_t timer;

@@ -27,7 +27,8 @@ VirtualScheduler::VirtualScheduler(caf::actor_system& system)
   if (config != nullptr) when_ready_ = config->when_ready;
 }
 
-void VirtualScheduler::start() {  // aout() prints at once; the spare argument dodges a CAF trap
+// aout() prints at once; the spare argument avoids an error in CAF.
+void VirtualScheduler::start() {
   utility_actors_[printer_id] = system().spawn<caf::hidden + caf::lazy_init>(
       [](caf::event_based_actor*, int) -> caf::behavior {
         return {[](caf::add_atom, caf::actor_id, const std::string& s) {
@@ -49,8 +50,8 @@ void VirtualScheduler::stop() {
 }
 
 void VirtualScheduler::run() {
-  // The thread that has spawned an actor has CAF's log, where each message would look this thread
-  // up twice.
+  // The thread that spawned an actor has CAF's log, and each message would look up this thread in
+  // it twice.
   caf::logger::set_current_actor_system(nullptr);
   running_ = true;
   while (!jobs_.empty()) {

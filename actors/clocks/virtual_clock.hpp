@@ -1,8 +1,8 @@
-// VirtualClock and VirtualScheduler: the same actors on one thread, in virtual time, repeatable bit
+// VirtualClock and VirtualScheduler: the same actors in one thread, in virtual time, repeatable bit
 // for bit.
 //
 // Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message
-// a turn. If none is ready, the earliest timer fires and time jumps to it. Timers of one instant
+// at a time. If none is ready, the earliest timer fires and time jumps to it. Timers of one time
 // fire in the order in which they were set. To use it: spawn, run(), then step() until done. Before
 // the system is destroyed, send every actor its exit and run() again. Systems that share a clock
 // (VirtualConfig) are processes of one simulated world: fire the clock, then run() each system.
@@ -26,7 +26,7 @@ class VirtualClock final : public TimerClock {
   time_point next() const { return timers_.next(); }  // REQUIRES: not empty
   uint64_t fired() const { return fired_; }
 
-  /// Fires exactly one event and moves the time to it; false when there is none.
+  /// Fires one event and moves the time to it. False: there is none.
   bool fire();
   void cancel_all() override { (void)timers_.clear(); }
 
@@ -34,16 +34,17 @@ class VirtualClock final : public TimerClock {
   void put(time_point at, TimerQueue::Timer timer) override { timers_.put(at, std::move(timer)); }
   void cancel_idle(caf::actor_id actor) override { timers_.cancel_idle(actor); }
 
-  time_point now_{duration_type{1}};  // zero has a meaning of its own inside CAF
+  time_point now_{duration_type{1}};  // CAF gives zero a special meaning
   uint64_t fired_ = 0;
   TimerQueue timers_;
 };
 
-/// A system on the virtual clock; all systems of one `clock` live in one time.
+/// A system on the virtual clock. All systems with the same `clock` have the same time.
 struct VirtualConfig : caf::actor_system_config {
   explicit VirtualConfig(std::shared_ptr<VirtualClock> clock);
   std::shared_ptr<VirtualClock> clock;
-  std::function<void()> when_ready;  // called as an actor gets ready where none was, outside run()
+  // Called when an actor becomes ready and none was, outside run().
+  std::function<void()> when_ready;
 };
 
 class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
@@ -66,7 +67,7 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
   bool idle() const { return jobs_.empty(); }
   bool step() {
     return clock_->fire() && (run(), true);
-  }  // one event and all that it causes at its instant
+  }  // one event, and all that it causes at the same time
 
  private:
   struct Unit final : caf::execution_unit {

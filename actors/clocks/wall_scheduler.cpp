@@ -9,8 +9,8 @@ namespace grapevine {
 
 namespace {
 constexpr size_t kMessages = 16;           // of one actor in a row
-constexpr int kTurns = 1024;               // of actors in a row: more is a chain without end
-thread_local Carrier* carrying = nullptr;  // whose actors this thread runs at the moment
+constexpr int kTurns = 1024;               // of actors in a row; a longer chain may never end
+thread_local Carrier* carrying = nullptr;  // the carrier that runs actors on this thread now
 }  // namespace
 
 void Carrier::run() {
@@ -77,8 +77,8 @@ bool WallScheduler::fire(time_point until, Carrier& carrier) {
 }
 
 // Ready actors run before due timers, because a message that has arrived may make a time-out void.
-// Actors and timers that become ready or due meanwhile wait for the next call, so that this one
-// ends.
+// Actors that become ready and timers that become due meanwhile wait for the next call, so that
+// this one ends.
 void WallScheduler::serve(Carrier& carrier) {
   const time_point until = now();
   Lock lock(mutex_);
@@ -117,7 +117,7 @@ void WallScheduler::cancel_idle(caf::actor_id actor) {
 }
 
 void WallScheduler::cancel_all() {
-  std::vector<TimerQueue::Timer> dropped;  // what they hold ends outside the lock
+  std::vector<TimerQueue::Timer> dropped;  // destroyed without the lock
   const Lock lock(mutex_);
   dropped = timers_.clear();
 }
@@ -161,8 +161,9 @@ void WallScheduler::help(Carrier& carrier) {
   Lock lock(mutex_);
   while (!stopping_) {
     if (!jobs_.empty() || wanted_wake() <= now()) {
-      const bool more = jobs_.size() > 1;   // than this one begins with, and that may take long
-      if (more || !keeper_) wake_helper();  // somebody has to keep the time, too
+      // Other than the one that this helper begins with, which may take long.
+      const bool more = jobs_.size() > 1;
+      if (more || !keeper_) wake_helper();  // some helper has to watch the timers too
       lock.unlock();
       serve(carrier);
       lock.lock();
@@ -198,7 +199,7 @@ void WallScheduler::start() {
     return;
   }
   try {
-    abstract_coordinator::start();  // an actor that prints, on a thread of its own
+    abstract_coordinator::start();  // an actor that prints, on its own thread
   } catch (const std::system_error& refused) {
     refused_ = refused;
     system().dec_detached_threads();  // CAF has counted it already

@@ -1,5 +1,5 @@
-// The settings of checkpoints: when they are taken, who writes them, and the state from which a run
-// resumes. Knows no actor and no disk.
+// The settings of checkpoints: when they are taken, the function that writes them, and the state
+// from which a run resumes. Knows no actor and no disk.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace grapevine {
 
-constexpr char kNoCheckpoint[] = "no checkpoint";  // what a line begins with that says why
+constexpr char kNoCheckpoint[] = "no checkpoint";  // the start of a line with the reason
 
 /// The complete state of a rank at one instant, by name, as a checkpoint stores it. Names are used
-/// instead of positions, so a record stays valid when a rule lists its state in another order.
+/// instead of positions, so a record stays valid when a rule changes the order of its state.
 struct RankRecord {
   struct Vector {
     std::string name;
@@ -24,50 +24,51 @@ struct RankRecord {
   struct Number {
     std::string name;
     uint64_t bits = 0;
-    bool is_real = false;  // a double's bits
+    bool is_real = false;  // bits of a double
   };
-  /// The effect that the exchanges of an edge had on this end.
+  /// The effect of an edge's exchanges on this end.
   struct Edge {
     int peer = 0;
     uint32_t incarnation = 0, peer_incarnation = 0;
     uint64_t exchanges = 0;  // the number of the last one
-    double moved = 0;        // |the change of what gossip conserves|, summed over them
-    double last = 0;         // of the last one
+    double moved = 0;        // the sum of |the change of what gossip conserves|
+    double last = 0;         // the same of the last one
   };
 
   int rank = 0;
-  uint64_t gradients = 0;       // that it has taken
+  uint64_t gradients = 0;       // of the rank
   std::vector<Vector> vectors;  // "x" first
   std::vector<Number> numbers;
-  Buffer statistics;  // Objective::statistics; empty where there are none
+  Buffer statistics;  // Objective::statistics; empty: there are none
   std::vector<Edge> edges;
 };
 using RankRecordPtr = std::shared_ptr<const RankRecord>;
 
 /// The next part of a checkpoint to write: its ranks, then its end.
 struct CheckpointPart {
-  uint64_t gradients = 0;  // of all ranks here, when it began
-  RankRecordPtr rank;      // null: all have been written
+  uint64_t gradients = 0;  // of all ranks here, at the start of the checkpoint
+  RankRecordPtr rank;      // null: all ranks are written
 };
 
-/// When checkpoints are taken, and who writes them.
+/// When checkpoints are taken, and the function that writes them.
 struct CheckpointOrders {
   double every_s = 0;                       // 0: not by time
-  uint64_t every_steps = 0;                 // gradients of each rank; 0: not by them
-  const std::atomic<int>* asked = nullptr;  // how often somebody has asked for one
+  uint64_t every_steps = 0;                 // gradients of each rank; 0: not by gradients
+  const std::atomic<int>* asked = nullptr;  // the number of requests for one
   using Done = std::function<void(bool is_written, std::string told)>;
-  /// Told one part at a time, the next once `done` was called, in any thread. A checkpoint of which
-  /// a part is not written ends there. Empty: there are no checkpoints.
+  /// Called for one part at a time, and again after `done`, on any thread. If a part cannot be
+  /// written, the checkpoint is abandoned. Empty: there are no checkpoints.
   std::function<void(CheckpointPart, Done)> write;
-  /// Returns when nothing is being written and no `done` will be called.
+  /// Returns when no part is being written and `done` will not be called again.
   std::function<void()> stop;
 };
 
 /// The state from which a run resumes: its ranks, as an earlier life of the run recorded them.
 struct Resumption {
-  std::vector<RankRecordPtr> ranks;  // by place among the ranks here; null: begins at the start
-  uint64_t epoch = 0;                // of the earlier life: those of this one are later
-  uint32_t generation = 0;           // of the run: what was told of an earlier one is void
+  // By place among the ranks here; null: starts from the initial point.
+  std::vector<RankRecordPtr> ranks;
+  uint64_t epoch = 0;       // of the earlier life; the epochs of this one are later
+  uint32_t generation = 0;  // of the run; facts of an earlier generation are void
 };
 
 /// The gradients of all ranks together.

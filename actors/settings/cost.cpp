@@ -16,7 +16,7 @@ double sum(const Parts& parts) {
   return all;
 }
 
-// The most expensive ones, by the time at which they began.
+// Keeps the most expensive ones, ordered by their beginning.
 void keep_few(std::vector<LostTime>& lost) {
   const auto more = [](const LostTime& a, const LostTime& b) { return a.steps > b.steps; };
   std::stable_sort(lost.begin(), lost.end(), more);
@@ -25,7 +25,7 @@ void keep_few(std::vector<LostTime>& lost) {
   std::stable_sort(lost.begin(), lost.end(), before);
 }
 
-// That of a rank which has taken no step is not known: it is taken to be as fast as the others.
+// The speed of a rank without steps is unknown: it gets the mean of the others.
 double usual_speed(const std::vector<RankCost>& ranks) {
   double speed = 0, known = 0;
   for (const RankCost& r : ranks) {
@@ -58,7 +58,7 @@ Cost cost_of(const std::vector<RankCost>& ranks) {
   if (ranks.empty()) return cost;
   const double usual = usual_speed(ranks);
   const auto weight_of = [usual](const RankCost& r) {
-    return r.fastest_s > 0 ? 1 / r.fastest_s : usual > 0 ? usual : 1;  // 1: nobody's is known
+    return r.fastest_s > 0 ? 1 / r.fastest_s : usual > 0 ? usual : 1;  // 1: no speed is known
   };
   double weights = 0;
   for (const RankCost& r : ranks)

@@ -1,6 +1,6 @@
 // Counters: the counts of a node's actors during a run. They are the only data that the actors
-// share: relaxed atomics that are only added to and that reports read. No decision of a rank
-// depends on them.
+// share: relaxed atomics that actors add to and reports read. No decision of a rank depends on
+// them.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,14 +16,14 @@ struct Counters {
   std::atomic<uint64_t> gradients{0};
   std::atomic<uint64_t> applied_ends{0};  // two for each exchange
   std::atomic<uint64_t> frames{0}, bytes{0};
-  std::atomic<double> loss_sum{0};  // over `gradients`, but
-  std::atomic<uint64_t> silent{0};  // those of guests that did not say theirs
-  // The largest of the first few; NaN: none yet.
+  std::atomic<double> loss_sum{0};  // over `gradients`,
+  std::atomic<uint64_t> silent{0};  // without these gradients of scripts, which had no loss
+  // The largest of the first few losses; NaN: there is none yet.
   std::atomic<double> first_loss{std::numeric_limits<double>::quiet_NaN()};
-  std::atomic<uint32_t> losses{0};  // told so far, up to that few
-  // Of the newest gradient; NaN: none yet, or the optimizers are the guests' own.
+  std::atomic<uint32_t> losses{0};  // of the first few
+  // Of the newest gradient; NaN: there is none yet, or scripts have their own optimizers.
   std::atomic<double> learning_rate{std::numeric_limits<double>::quiet_NaN()};
-  std::atomic<double> progress{std::numeric_limits<double>::quiet_NaN()};  // RunSample's
+  std::atomic<double> progress{std::numeric_limits<double>::quiet_NaN()};  // as in RunSample
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};           // of offers, by reason
   EdgeHistograms edge_round_trips;                                         // of offers, by edge
 

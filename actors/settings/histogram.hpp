@@ -10,12 +10,12 @@
 
 namespace grapevine {
 
-/// Upper bounds of durations in seconds, from the usual duration inside a machine to that of a
-/// fault. Longer durations have their own bucket.
+/// Upper bounds of durations in seconds, from usual times within a machine to those of a fault.
+/// Longer durations have their own bucket.
 constexpr std::array<double, 15> kDurationBounds = {
     1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 5};
 
-/// A value: by bucket, not summed up.
+/// A value: the count of each bucket, not cumulative.
 struct DurationCounts {
   std::array<uint64_t, kDurationBounds.size() + 1> buckets{};
   double sum_s = 0;
@@ -28,7 +28,7 @@ struct DurationCounts {
   }
 };
 
-/// Many threads add to it; any thread may read it.
+/// Many threads add to it, and any thread may read it.
 class DurationHistogram {
  public:
   void add(double seconds) {
@@ -53,21 +53,21 @@ class DurationHistogram {
 /// The largest number of edges: reports must not grow with the graph.
 constexpr size_t kEdgesMeasured = 64;
 
-/// The value for an edge, the lower rank first; -1: for all edges without an entry of their own.
+/// The durations of an edge, the lower rank first; -1: of all edges without an own entry.
 struct EdgeDurations {
   int rank = -1, peer = -1;
   DurationCounts counts;
 };
 
-/// One for each edge that asks for one while there are places, and one for all the others. It is
-/// shared as the one above; a place is kept for good.
+/// One histogram for each edge that asks for one, while there is room, and one for all other edges.
+/// Threads as above; an edge keeps its place.
 class EdgeHistograms {
  public:
   void add(int rank, int peer, double seconds) {
     const auto [low, high] = std::minmax(rank, peer);
     place_of(uint64_t{static_cast<uint32_t>(low)} << 32 | static_cast<uint32_t>(high)).add(seconds);
   }
-  /// The edges that have counts, by rising ranks; the sum of the others last.
+  /// The edges with counts, by rising ranks; the sum of the others comes last.
   std::vector<EdgeDurations> counts() const {
     std::vector<EdgeDurations> edges;
     for (const Place& place : places_)

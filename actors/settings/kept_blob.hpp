@@ -9,8 +9,8 @@
 namespace grapevine {
 
 struct KeptBlob {
-  std::string bytes;   // empty: nothing was left
-  uint64_t steps = 0;  // of the rank, when it was left
+  std::string bytes;   // empty: the script stored none
+  uint64_t steps = 0;  // of the rank at that time
   GuestShare share;
 };
 

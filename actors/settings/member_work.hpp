@@ -1,4 +1,4 @@
-// MemberWork: what a member of a run has told of its work. A value.
+// MemberWork: the work that a member of a run has reported. A value.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,9 +9,9 @@ namespace grapevine {
 struct MemberWork {
   uint64_t id = 0;
   std::string node;
-  int ranks = 0;        // that it has in the graph; 0: its work does not count
+  int ranks = 0;        // in the graph; 0: its work does not count
   bool is_live = true;  // neither suspect nor over
-  uint64_t number = 0;  // of the news; 0: it has told nothing yet
+  uint64_t number = 0;  // of the report; 0: there is none yet
   uint64_t taken = 0;
   double per_second = 0;
 };

@@ -87,7 +87,7 @@ Status check(const Plan& plan, int ranks, bool wall_clock) {
   return check_all(plan.reconfigurations, ranks);
 }
 
-// --- what can have no effect
+// --- faults without an effect
 
 namespace {
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kBinsAnOctave = 8, kOctaves = 32;  // each way from a second: 0.2 ns to 136 years
 constexpr int kToldOfAKind = 8;
-constexpr double kLong_s = 0.5;  // less is no sign that a process stood still
+constexpr double kLong_s = 0.5;  // shorter gaps do not show a stop of the process
 
 }  // namespace
 
@@ -65,7 +65,7 @@ void RankLedger::turn(Doing next, double now) {
   doing_ = next;
 }
 
-// The last step has been applied, the rank's own pass included, and the rest of the gap is known.
+// The last step has been applied, with the rule's own pass, so the rest of the gap is known.
 void RankLedger::close_step(double own_s) {
   const double own = std::min(own_s, gap_s_);
   durations_.add(pending_s_ + own, std::exchange(pending_, 0));
@@ -127,7 +127,7 @@ LostTime& RankLedger::open(Lost what, double now, double at_s) {
   return lost;
 }
 
-// The pulse of the node may come before or after the event of the rank that ended the pause.
+// The node's look at the clock may come before or after the rank's first event after the stop.
 void RankLedger::stood_still(double from_s, double until_s) {
   const Lock lock(mutex_);
   if (ended_ || !has_begun_ || doing_ == Doing::lost) return;
@@ -149,7 +149,8 @@ void RankLedger::stand(Lost what, double now, double at_s) {
   const Lock lock(mutex_);
   if (!is_heard() || (doing_ == Doing::lost && lost_[open_].what == what)) return;
   LostTime& lost = open(what, now, at_s);
-  if (what != Lost::pause) lost.seconds += std::exchange(spell_s_, 0);  // of a step never taken
+  // Of a step that is never taken.
+  if (what != Lost::pause) lost.seconds += std::exchange(spell_s_, 0);
 }
 
 void RankLedger::lose(Lost what, double now) {
@@ -200,7 +201,7 @@ RankCost RankLedger::cost(double now) {
   StepDurations durations = durations_;
   durations.add(pending_s_, pending_);
   const auto steps = static_cast<double>(steps_);
-  // Less than the fastest tenth where a step in durations_ holds time in which all stood still.
+  // The mean is below the fastest tenth if a step in durations_ includes a stop of the process.
   const double usual_s = steps_ > 0 ? computing_s_ / steps : 0;
   RankCost cost{.rank = rank_,
                 .steps = steps_,

@@ -22,14 +22,14 @@ struct Nccl;          // kernels/gpu/nccl.hpp
 struct SpawnedWorker;
 struct WorkerDependencies;
 
-/// How a node makes its workers (actors/rank/worker.hpp).
+/// Makes the workers of a node (actors/rank/worker.hpp).
 using MakeWorker = std::function<SpawnedWorker(caf::actor_system&, WorkerDependencies)>;
 
 /// The parameters of every rank at a sample, by rank; null: the rank is gone.
 using OnRanks =
     std::function<void(const RunSample&, const std::vector<std::shared_ptr<const Buffer>>&)>;
 
-/// The work of the ranks of this process at that time.
+/// The work of the ranks of this process so far.
 struct RanksReport {
   double at_s = 0;
   std::vector<WorkerReport> workers;
@@ -39,22 +39,25 @@ using OnReport = std::function<void(const RanksReport&)>;
 
 struct RunHooks {
   Sink sink;
-  OnRanks on_ranks;                              // virtual clock only; after the sink's on_sample
-  OnReport on_report;                            // wall clock only; each sample_s, at least 1 s
-  MakeWorker make_worker;                        // empty: spawn_worker
-  const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
-  const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as it does at until_s
-  CheckpointOrders checkpoints;                  // none without `write`
-  Resumption resumption;                         // empty: begins at the start
-  // Told what a method's rule has thrown: run and run_node set it, and end with that. Empty: it
-  // goes on into the actor system.
+  // Virtual clock only; called after the sink's on_sample.
+  OnRanks on_ranks;
+  // Wall clock only; every sample_s, at least 1 s apart.
+  OnReport on_report;
+  MakeWorker make_worker;  // empty: spawn_worker
+  // The number of Ctrl+C; from 1 on the run drains and saves.
+  const std::atomic<int>* interrupts = nullptr;
+  const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as at until_s
+  CheckpointOrders checkpoints;                  // without `write`: there are none
+  Resumption resumption;                         // empty: the run starts from the initial point
+  // Called when a method's rule throws. run and run_node set it, and end with this error. Empty:
+  // the exception reaches the actor system.
   std::function<void(const std::string& where, const std::string& text)> on_throw;
-  // Of graphs and their rates; runs in one process may share it. Null: the run's own.
+  // Of graphs and their rates. Several runs of a process may share it. Null: the run makes one.
   std::shared_ptr<SpectrumCache> spectra;
   // The device of the ranks (device_share.hpp, state_sizes.hpp). Null: the host's memory. Under the
   // wall clock the objective is made for one thread more than there are lanes.
   std::shared_ptr<DeviceShare> device;
-  // Of a device that is given, where the settings' link is nccl. Null: the host's memory instead.
+  // For a given device, if the settings' link is nccl. Null: payloads go through the host's memory.
   std::shared_ptr<const Nccl> nccl;
 };
 

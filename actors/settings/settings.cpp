@@ -29,8 +29,8 @@ double LearningRate::at(double done) const {
 
 namespace {
 
-constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // that clocks count
-constexpr int kThreadsAtMost = 1024;                    // more than any machine has cores for
+constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // limits of clocks
+constexpr int kThreadsAtMost = 1024;                    // more than the cores of any machine
 constexpr uint64_t kInnerStepsAtMost = 1'000'000;
 constexpr double kFew = 1e-6, kMany = 1e6, kRarest = 1e-9;
 
@@ -49,13 +49,13 @@ Status check(const Range& r) {
   return user_error(fmt::format("{} is {}, accepted: {}", r.name, r.value, accepted));
 }
 
-// Vectors of analytic objectives can be as long as somebody asks. A rank has two at least, its x
-// and a gradient; what would not fit is paged in and out until it is killed, and hears no signal.
+// Vectors of analytic objectives can have any length. A rank has at least two, x and a gradient. A
+// run that does not fit is paged in and out until it is killed, and reacts to no signal.
 Status check_memory(const Settings& s) {
   const std::string& objective = s.objective.objective;
   const bool analytic = objective == "quadratic" || objective == "diagonal" ||
                         objective == "consensus" || objective == "matrix";
-  if (!analytic || s.objective.dim < 1) return Done{};  // what is below 1 its objective refuses
+  if (!analytic || s.objective.dim < 1) return Done{};  // the objective refuses values below 1
   constexpr double kGiB = 1 << 30;
   const double needed = 2.0 * sizeof(double) * static_cast<double>(s.objective.dim) * ranks_here(s);
   const double there =

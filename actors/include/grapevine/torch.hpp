@@ -7,9 +7,9 @@
 
 namespace grapevine {
 
-/// Makes `settings` train the network that `make` returns: () -> std::shared_ptr<a
-/// torch::nn::Module with forward(tensor)>. Of settings.objective it uses batch, clip and
-/// partition. Errors: as make_torch_objective.
+/// Makes an objective of the network that `make` returns: () -> std::shared_ptr<a torch::nn::Module
+/// with forward(tensor)>. Uses batch, clip and partition of settings.objective. Errors: as
+/// make_torch_objective.
 template <class Make>
 Result<std::shared_ptr<Objective>> torch_objective(const Settings& settings, Make make,
                                                    TorchData train, TorchData test,
