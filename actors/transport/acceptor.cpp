@@ -37,7 +37,7 @@ kj::Promise<void> Acceptor::run() {
     if (fd < 0) {
       if (errno == EAGAIN) return ready_.whenBecomesReadable().then([this] { return run(); });
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      // Out of descriptors or memory: later there may be some again.
+      // Out of descriptors or memory: tries again later.
       return loop_.timer().afterDelay(seconds(0.1)).then([this] { return run(); });
     }
     kj::AutoCloseFd owned(fd);
@@ -58,7 +58,7 @@ kj::Promise<void> Acceptor::run() {
     tasks_.add(
         loop_.timer().timeoutAfter(seconds(deadline_s_), sniff(at)).attach(kj::mv(stranger)));
   }
-  return kj::evalLast([this] { return run(); });  // others' turn
+  return kj::evalLast([this] { return run(); });  // lets other work of the loop run
 }
 
 kj::Promise<void> Acceptor::sniff(Sniff& stranger) {
@@ -84,7 +84,7 @@ kj::Promise<void> Acceptor::sniff(Sniff& stranger) {
         static_cast<ssize_t>(word.size()))
       return kj::READY_NOW;
   }
-  // Later, when the observer may go: two of them must not watch one descriptor.
+  // Later, so that this observer can be destroyed first: two must not watch one descriptor.
   return kj::evalLater([this, &stranger, what] {
     stranger.ready = nullptr;
     come_in_({std::make_shared<kj::AutoCloseFd>(kj::mv(stranger.fd)), what,

@@ -1,8 +1,9 @@
-// Acceptor: accepts the connections of a node. Survives floods, silence and "too many open files".
+// Acceptor: accepts the connections of a node. It survives floods, silence and "too many open
+// files".
 //
 // The first bytes of a connection tell its kind: a bulk connection begins with one of the two words
-// below, anything else is for the control loop. Until then a stranger costs a descriptor, a timer
-// and no buffer. Each connection that has not identified itself holds an AdmissionSlot; if none is
+// below, any other is for the control loop. Until then a connection costs a descriptor and a timer,
+// but no buffer. Each connection that has not identified itself holds an AdmissionSlot; if none is
 // free, new connections are closed at once.
 #pragma once
 #include <kj/async-io.h>
@@ -29,7 +30,7 @@ struct Knock {
     tls_control,
     plain_bulk,
     encrypted_bulk,
-    another_user  // of this machine, at a unix socket: nothing of it is read
+    another_user  // of this machine, at a unix socket: not read
   } what = For::control;
   std::string from;  // the other end's address
   AdmissionSlot slot;
@@ -50,7 +51,7 @@ class Acceptor final : kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> run();
   kj::Promise<void> sniff(Sniff& stranger);
-  void taskFailed(kj::Exception&&) override {}  // a stranger that was too slow, or is gone
+  void taskFailed(kj::Exception&&) override {}  // a connection that was too slow, or is gone
 
   static constexpr int kAdmissionSlots = 512;
   Loop& loop_;
@@ -59,7 +60,7 @@ class Acceptor final : kj::TaskSet::ErrorHandler {
   kj::AutoCloseFd port_;
   kj::UnixEventPort::FdObserver ready_;
   std::shared_ptr<std::atomic<int>> taken_ = std::make_shared<std::atomic<int>>(0);
-  kj::TaskSet tasks_;  // last: dies first
+  kj::TaskSet tasks_;  // last: destroyed first
 };
 
 }  // namespace grapevine

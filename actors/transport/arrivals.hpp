@@ -1,9 +1,9 @@
-// Arrivals: where payloads that come over links go. Bounded pools: one that is out gives an empty
-// lease, and the payload is discarded. For one thread; the leases are for any.
+// Arrivals: the memory for payloads that come over links, in bounded pools. If a pool is empty, the
+// lease is empty and the payload is discarded. One thread uses it; any thread may use the leases.
 //
-// Rounds of everybody keep many small parts, in slots of an eighth. Parcels, which nobody asks for
-// at once again, have pools that neither rounds nor exchanges can drain: one for each node, so that
-// none can take another's place.
+// Collective rounds keep many small parts, in slots of an eighth. A discarded parcel is not
+// requested again at once, so parcels have separate pools that rounds and exchanges cannot empty:
+// one for each node, so that no node can take another's slots.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,7 +19,8 @@ class Arrivals {
   static constexpr uint64_t kPart = 8;
   static constexpr size_t kParcelsOfANode = 8;
 
-  /// `payload_bytes`: of the largest that the links accept. Slots of the two pools of frames.
+  /// `payload_bytes`: of the largest payload that the links accept. `frames`, `parts`: slots of the
+  /// two pools.
   Arrivals(uint64_t payload_bytes, size_t frames, size_t parts)
       : payload_bytes_(payload_bytes),
         frames_(payload_bytes, DType::bytes, frames),

@@ -28,7 +28,7 @@ BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& 
   if (!options.same_host) return;
   const std::string name = random_name();
   const auto listening = listen_on_name(name);
-  if (!listening) return;  // then all goes by TCP
+  if (!listening) return;  // then all payloads go by TCP
   unix_name_ = name;
   acceptor_ = kj::heap<Acceptor>(listening->fd, loop, options.connect_s, [this](Knock knock) {
     if (knock.what == Knock::For::plain_bulk) tasks_.add(receive(std::move(knock)));
@@ -52,7 +52,7 @@ void BulkBoard::add(std::shared_ptr<Peer> peer) {
     auto& at = *line;
     lines_.emplace(peer->connection, kj::mv(line));
     if (!peer->dialled) hand_out_token(at);
-    if (!peer->bulk->empty()) want(peer->connection);  // woken before the line was here
+    if (!peer->bulk->empty()) want(peer->connection);  // it was woken before the line existed
   });
 }
 
@@ -77,7 +77,7 @@ void BulkBoard::welcome(Knock knock) {
   post([this, knock = std::move(knock)] { tasks_.add(receive(knock)); });
 }
 
-/// Not when the board is gone: other threads may post until the last.
+/// Drops the task if the board is gone: other threads may post until the end.
 void BulkBoard::post(Loop::Task task) {
   loop_.post([alive = std::weak_ptr<void>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
@@ -89,7 +89,7 @@ BulkBoard::Line* BulkBoard::find(uint64_t connection) {
   return found == lines_.end() ? nullptr : found->second.get();
 }
 
-/// Beyond the outbox's bound, too: there are few, and without them no payload ever leaves again.
+/// Ignores the outbox's bound: there are few tokens, and without them no payload can be sent.
 void BulkBoard::say(Line& line, const BulkToken& token) {
   const auto bytes = encode_control(token);
   GV_CHECK(static_cast<bool>(bytes));
@@ -105,7 +105,7 @@ void BulkBoard::hand_out_token(Line& line) {
   if (!line.peer->bulk->empty()) want(line.peer->connection);
 }
 
-/// A payload waits.
+/// A payload waits for the link.
 void BulkBoard::want(uint64_t connection) {
   Line* line = find(connection);
   if (line == nullptr) return;
@@ -114,8 +114,8 @@ void BulkBoard::want(uint64_t connection) {
   if (!std::exchange(line->asked, true)) say(*line, {});
 }
 
-/// The end that dials gets tokens, and a 0 when it shall dial. It returns a token that was spent in
-/// vain, or whose link has ended: the other end may not have noticed, and hands out the next.
+/// The end that dials gets tokens, and 0 if it has to dial. It returns a token that did not lead to
+/// a link, or whose link has ended: the other end may not have noticed, and sends the next token.
 void BulkBoard::on_token(Line& line, const BulkToken& token) {
   if (line.peer->dialled) {
     if (token.token == 0) {
@@ -130,7 +130,7 @@ void BulkBoard::on_token(Line& line, const BulkToken& token) {
   }
 }
 
-/// Otherwise when the token has come, or the dial or the link that is under way has ended.
+/// Dials at once, or later when the token arrives or the present dial or link ends.
 void BulkBoard::dial_if_wanted(Line& line) {
   if (line.link.get() == nullptr && !line.is_dialling && line.token.token != 0 &&
       (line.wished || !line.peer->bulk->empty()))
@@ -158,7 +158,7 @@ void BulkBoard::dial(Line& line) {
                             })
                       .then([this, &line, connection] {
                         line.is_dialling = false;
-                        // A token or a wish may have come meanwhile, or the link be gone again.
+                        // Meanwhile a token or a request may have come, or the link may have ended.
                         post([this, connection] {
                           if (Line* still = find(connection)) dial_if_wanted(*still);
                         });
@@ -166,7 +166,7 @@ void BulkBoard::dial(Line& line) {
                       .eagerlyEvaluate(nullptr);
 }
 
-/// The other end's unix socket answers only in our own network namespace, so on our own host.
+/// The other end's unix socket answers only in our network namespace, so only on our host.
 kj::Promise<BulkStream> BulkBoard::connect(const Peer& peer, const BulkToken& token) {
   if (options_.same_host && is_random_name(token.same_host)) {
     if (const int fd = connect_to_name(token.same_host); fd >= 0)
@@ -199,7 +199,7 @@ BulkStream BulkBoard::wrap(const Knock& knock) {
   return {kj::mv(stream), nullptr, BulkPath::tcp};
 }
 
-/// A hello each way.
+/// Each end sends a hello.
 struct BulkBoard::Greeting {
   BulkStream made;
   BulkRecord mine, theirs;
@@ -238,7 +238,7 @@ kj::Promise<void> BulkBoard::receive(Knock knock) {
       .then([slot = knock.slot] {});
 }
 
-/// The token first: nothing else that a stranger writes is looked at.
+/// Reads the token first. Nothing else of a connection without a valid token is read.
 kj::Promise<void> BulkBoard::be_greeted(BulkStream made) {
   auto greeting = kj::heap<Greeting>();
   auto& g = *greeting;
@@ -270,7 +270,7 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   line.link->start();
 }
 
-// --- memory lines, which outlive the links that they were opened by
+// --- memory lines, which outlive the links over which they were opened
 
 void BulkBoard::lend(std::shared_ptr<LineSocket> here, Descriptor there, LineEvents events) {
   post([this, here = std::move(here), there = std::make_shared<Descriptor>(std::move(there)),
@@ -281,7 +281,7 @@ void BulkBoard::lend(std::shared_ptr<LineSocket> here, Descriptor there, LineEve
   });
 }
 
-/// One that is in use, and others that are still read after their links have ended.
+/// One line may be in use, and others may still be read after their links have ended.
 void BulkBoard::borrow(std::shared_ptr<Peer> peer, Descriptor passed) {
   constexpr int kMost = 4;
   int& standing = borrowed_[peer->hello.node];
@@ -315,14 +315,14 @@ void BulkBoard::lost(uint64_t connection, const std::string& reason) {
   }
 }
 
-/// Waiting payloads are lost with the connection; the next payload opens another.
+/// Waiting payloads are lost with the connection; the next payload opens a new one.
 void BulkBoard::give_up(Line& line, const std::string& reason, bool for_good) {
   uint64_t frames = line.peer->bulk->clear(for_good);
   if (line.link.get() != nullptr) {
     frames += line.link->under_way();
     line.link->stop();
     line.peer->counters.bulk = BulkPath::none;
-    // Later: this may be called out of the link's own promises.
+    // Later: the link's own promises may call this.
     tasks_.add(kj::evalLater([gone = kj::mv(line.link)] {}));
   }
   line.peer->counters.lost += frames;

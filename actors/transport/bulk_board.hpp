@@ -1,5 +1,5 @@
 // BulkBoard: the bulk links of a node, one per control link that needs one. Runs on the bulk loop;
-// the public functions may be called from the control loop.
+// the control loop may call the public functions.
 //
 // The node that dialled the control link dials the bulk link, when either end has a payload to
 // send. It shows the token that the other end sent on the control link. Each token is accepted
@@ -21,24 +21,25 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
  public:
   BulkBoard(Loop&, const LinksOptions&, const LinkEvents&, RefusalCounters&);  // on the bulk loop
 
-  // From the control loop, in the order in which they happened there.
+  // Called on the control loop, in the order of its events.
   std::shared_ptr<BulkQueue> queue(uint64_t connection);
   void add(std::shared_ptr<Peer>);
   void remove(uint64_t connection);
   void token(uint64_t connection, const BulkToken&);
   void welcome(Knock);
 
-  // From any thread.
-  /// Reads a line of ours to its end, and passes the other end along the bulk link, if one stands.
+  // Called on any thread.
+  /// Reads our end of a memory line until it ends, and passes the other end over the bulk link, if
+  /// one is open.
   void lend(std::shared_ptr<LineSocket> here, Descriptor there, LineEvents);
 
  private:
   struct Line {
     std::shared_ptr<Peer> peer;
-    BulkToken token;      // to be shown, or handed out
-    uint64_t spent = 0;   // the last one shown
-    bool wished = false;  // by the other end: dial when there is a token
-    bool asked = false;   // the other end, to dial
+    BulkToken token;      // to show, or given to the other end
+    uint64_t spent = 0;   // the last one that was shown
+    bool wished = false;  // the other end asked: dial when there is a token
+    bool asked = false;   // the other end was asked to dial
     uint64_t attempt = 0;
     kj::Own<BulkLink> link;
     kj::Promise<void> dialling = nullptr;
@@ -64,7 +65,8 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   void give_up(Line&, const std::string& reason, bool for_good);
   void say(Line&, const BulkToken&);
   Line* find(uint64_t connection);
-  void taskFailed(kj::Exception&&) override {}  // a stranger, or a line that is gone
+  // A connection without a valid token, or a line that is gone.
+  void taskFailed(kj::Exception&&) override {}
 
   Loop& loop_;
   const LinksOptions& options_;
@@ -74,11 +76,11 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Own<kj::TlsContext> tls_;
   LentInAll lent_in_all_;
   std::map<uint64_t, kj::Own<Line>> lines_;
-  std::map<uint64_t, uint64_t> tokens_;  // handed out: token to connection
-  std::map<std::string, int> borrowed_;  // memory lines that stand, by the lender's name
-  std::string unix_name_;                // where a unix socket of ours listens
+  std::map<uint64_t, uint64_t> tokens_;  // given to other ends: token to connection
+  std::map<std::string, int> borrowed_;  // open memory lines, by the lender's name
+  std::string unix_name_;                // of the unix socket on which this board listens
   kj::Own<Acceptor> acceptor_;
-  kj::TaskSet tasks_;  // last: dies first
+  kj::TaskSet tasks_;  // last: destroyed first
 };
 
 }  // namespace grapevine

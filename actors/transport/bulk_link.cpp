@@ -14,13 +14,13 @@ namespace grapevine {
 namespace {
 
 constexpr int kChecks = 4;
-constexpr size_t kReadBytes = 1 << 20;  // at once; then the loop looks at its other sockets
+constexpr size_t kReadBytes = 1 << 20;  // in one read; then the loop serves its other sockets
 constexpr size_t kScratchBytes = 256 << 10;
 
 constexpr size_t kMostMemories = 256;   // of each end
-constexpr size_t kLentAtOnce = 2;       // payloads, to one process
-constexpr int kKeptAtMost = 3;          // links that one has ended without giving back
-constexpr size_t kCopyBytes = 4 << 20;  // at once: the others have their turn in between
+constexpr size_t kLentAtOnce = 2;       // payloads, per process
+constexpr int kKeptAtMost = 3;          // links that a process ended while it held a loan
+constexpr size_t kCopyBytes = 4 << 20;  // in one turn of the loop
 
 }  // namespace
 
@@ -62,7 +62,7 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
 
 BulkLink::~BulkLink() {
   for (auto& [number, lease] : lent_)
-    lease.retire();  // the other end may still be reading
+    lease.retire();  // the other end may still read it
   lent_in_all_.payloads -= lent_.size();
   if (!lent_.empty()) ++lent_in_all_.kept_by[id_of(peer_->hello.key)];
 }
@@ -92,9 +92,9 @@ void BulkLink::refuse(LinkRefusal why, const std::string& reason) {
   close(reason);
 }
 
-/// Ends the link when nothing moved over several checks. It does not use the clock: the sockets are
-/// served between two checks, so a process that was itself stopped blames no peer. Acknowledged
-/// bytes of a long write are progress, so a slow network is not taken for a stopped peer.
+/// Ends the link if nothing moved over several checks. It does not use the clock: the sockets are
+/// served between two checks, so after a stop of this process no peer is blamed. Acknowledged bytes
+/// of a long write are progress, so a slow network does not count as a stopped peer.
 kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int checks) {
   if (checks == kChecks) return KJ_EXCEPTION(OVERLOADED, "a payload stood still");
   return loop_.timer()
@@ -180,7 +180,7 @@ kj::Promise<void> BulkLink::take_record() {
     const auto header = header_of_record();
     if (!header) {
       refuse(LinkRefusal::header, header.error().message);
-    } else if (payload_bytes(*header) == 0) {  // its place is the control link
+    } else if (payload_bytes(*header) == 0) {  // it belongs on the control link
       refuse(LinkRefusal::record, "a frame without a payload on the bulk link");
     } else if (in_.kind == BulkRecord::frame_in_place || in_.kind == BulkRecord::parcel_in_place) {
       taken = copy_in_place(*header);
@@ -245,7 +245,7 @@ void BulkLink::arrived(const BulkHeader& header, Lease payload) const {
 kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
   if (rest.size() == 0) return kj::READY_NOW;
   const size_t now = kj::min(rest.size(), kReadBytes);
-  // Any progress counts: a slow network is not a peer that stands still.
+  // Any progress counts: a slow network is no stopped peer.
   return in_time(stream_->tryRead(rest.begin(), 1, now), Way::in)
       .then([this, rest](size_t n) mutable -> kj::Promise<void> {
         if (n == 0) return KJ_EXCEPTION(DISCONNECTED, "the other end is gone in mid-payload");
@@ -265,7 +265,7 @@ kj::Promise<void> BulkLink::discard(uint64_t bytes) {
       });
 }
 
-// --- payloads in shared memory: lent by one end, read in place by the other
+// --- payloads in shared memory: one end lends them, the other reads them in place
 
 bool BulkLink::lends(const OutgoingPayload& payload) const {
   const SharedMemory* memory = payload.lease().shared();

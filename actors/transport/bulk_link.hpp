@@ -1,6 +1,5 @@
-// BulkLink: one connection that carries frames with payloads, and parcels, in both directions at
-// once. Runs on the bulk loop. A violation of the protocol ends the link, and is counted by its
-// reason.
+// BulkLink: one connection for frames with payloads and for parcels, in both directions at once.
+// Runs on the bulk loop. A violation of the protocol ends the link, and is counted by its reason.
 //
 // A payload goes from the sender's lease (outgoing_payload.hpp) through the socket into the
 // receiver's lease. A payload with a wrong checksum is dropped and counted. If a payload makes no
@@ -10,9 +9,9 @@
 // then a record names the memory, and no checksum is computed. The receiver copies the payload at
 // once, because the sender may write to it again and the checked bytes must be the used bytes; then
 // it releases the memory. The sender keeps its lease until then. If the link ends before that, the
-// sender leaves the memory to the receiver. It lends a process few payloads at a time, to all
-// processes together only a part of the slots, and nothing more to one that has kept some over
-// several links. Other payloads go through the socket.
+// sender leaves the memory to the receiver. It lends a process few payloads at a time, and all
+// processes together only a part of the slots. It lends no more to a process that has kept some
+// over several links. Other payloads go through the socket.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/io.h>
@@ -32,17 +31,17 @@
 
 namespace grapevine {
 
-/// A connection that has been made.
+/// An open connection.
 struct BulkStream {
   kj::Own<kj::AsyncIoStream> stream;
-  kj::AsyncCapabilityStream* unix_socket = nullptr;  // the same, where descriptors can be passed
+  kj::AsyncCapabilityStream* unix_socket = nullptr;  // the same stream, if it can pass descriptors
   BulkPath path = BulkPath::none;
 };
 
-/// The loans of all bulk links of a process.
+/// The loans over all bulk links of a process.
 struct LentInAll {
   size_t payloads = 0;
-  std::map<uint64_t, int> kept_by;  // a process: links that have ended before it let go
+  std::map<uint64_t, int> kept_by;  // per process: links that ended while it held a loan
 };
 
 class BulkLink {
@@ -56,12 +55,12 @@ class BulkLink {
   ~BulkLink();
 
   void start();
-  void flush();  // the queue woke
-  /// Passes the other end of a line, where descriptors can be passed.
+  void flush();  // the queue has woken the loop
+  /// Passes the other end of a memory line, if the stream can pass descriptors.
   void pass(Descriptor line);
   void close(const std::string& reason);
-  void stop() { closed_ = true; }  // for the board: the queue is another link's from here on
-  size_t under_way() const { return sending_.has_value(); }  // payloads, partly written
+  void stop() { closed_ = true; }  // for the board: the queue now belongs to another link
+  size_t under_way() const { return sending_.has_value(); }  // partly written payloads
 
  private:
   kj::Promise<void> write_all();
@@ -77,7 +76,7 @@ class BulkLink {
   kj::Promise<void> copy_in_place(const BulkHeader&);
   kj::Promise<void> copy(std::shared_ptr<const SharedMemory>, uint64_t from, uint64_t size);
   void refuse(LinkRefusal, const std::string& reason);
-  void release(uint64_t memory);  // a payload of the other end's that was read
+  void release(uint64_t memory);  // of the other end, which has been read
   void take_memory();
   void released(uint64_t number);  // by the other end
   bool lends(const OutgoingPayload&) const;
@@ -111,14 +110,14 @@ class BulkLink {
   Checksum sum_in_;
   uint64_t heard_sum_ = 0;
   Lease receiving_;
-  kj::Array<kj::byte> scratch_;  // for what is discarded
+  kj::Array<kj::byte> scratch_;  // for discarded bytes
   std::set<uint64_t> told_;      // memories of ours that the other end has mapped
   LentInAll& lent_in_all_;
   std::multimap<uint64_t, Lease> lent_;
   Memories mapped_;         // memories of the other end, by its numbers
   kj::AutoCloseFd passed_;  // the descriptor that came with the last record
   std::vector<BulkRecord> releases_, releasing_;
-  std::vector<Descriptor> lines_;  // to be passed
+  std::vector<Descriptor> lines_;  // to pass
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };
@@ -133,7 +132,7 @@ kj::Promise<T> BulkLink::in_time(kj::Promise<T> moving, Way way) {
   }
 }
 
-/// Writes `mine` and reads the other end's hello, as both ends of a new bulk connection do.
+/// Writes `mine` and reads the other end's hello; both ends of a new bulk connection do so.
 kj::Promise<void> write_record(kj::AsyncIoStream&, const BulkRecord& mine);
 kj::Promise<void> read_hello(kj::AsyncIoStream&, BulkRecord& theirs);
 

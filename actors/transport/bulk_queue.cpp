@@ -12,13 +12,13 @@ namespace {
 
 constexpr uint64_t kDirectBytes = 1 << 20;
 
-/// Nothing: a parcel, or a frame that does not arrive whole.
+/// No value: a parcel, or a frame that does not arrive whole.
 std::optional<FrameHeader> whole_frame(const OutgoingPayload& payload) {
   const auto* header = std::get_if<FrameHeader>(&payload.header());
   return header == nullptr || payload.is_spoiled() ? std::nullopt : std::optional(*header);
 }
 
-/// As much as the socket takes now. The loop learns of an error by itself.
+/// Writes as much as the socket takes now. The loop notices errors by itself.
 void write_now(OutgoingPayload& frame, int fd) {
   while (!frame.done()) {
     const auto pieces = frame.next();
@@ -33,7 +33,7 @@ void write_now(OutgoingPayload& frame, int fd) {
 
 }  // namespace
 
-/// A descriptor of its own: good as long as somebody writes, whatever becomes of the link.
+/// A copy of the descriptor: valid as long as a thread writes, even if the link ends.
 struct BulkQueue::Direct {
   explicit Direct(int of) : fd(::fcntl(of, F_DUPFD_CLOEXEC, 0)) {}
   ~Direct() {
@@ -118,7 +118,7 @@ std::optional<OutgoingPayload> BulkQueue::take() {
 }
 
 size_t BulkQueue::clear(bool close) {
-  std::deque<OutgoingPayload> items;  // given back without the lock
+  std::deque<OutgoingPayload> items;  // returned without the lock
   std::shared_ptr<Direct> direct;
   const Lock lock(mutex_);
   closed_ = closed_ || close;

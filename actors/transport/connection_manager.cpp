@@ -15,16 +15,16 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kLastWordsS = 0.5;  // for what is queued when a link ends politely
+constexpr double kLastWordsS = 0.5;  // for queued messages when a link ends politely
 constexpr int kToldPerSecond = 10;
 constexpr size_t kUnresolvedKept = 1000;
 
 constexpr double kMeasureEveryS = 0.2;
 constexpr size_t kMostConsoles = 64;
-constexpr uint64_t kChallenge = 0;  // a ping's number; the membership's own count from 1
-constexpr double kAnswerS = 1;      // to it, by a process whose name another one has
+constexpr uint64_t kChallenge = 0;  // number of the ping; the membership's numbers start at 1
+constexpr double kAnswerS = 1;      // for the answer, by a process whose name another one claims
 
-/// What TCP knows anyway.
+/// TCP's own estimate.
 double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
   tcp_info info{};
   unsigned size = sizeof info;
@@ -133,7 +133,7 @@ ConnectionManager::Connection* ConnectionManager::adopt(kj::AuthenticatedStream 
   if (tls) c.certified_key = certified_key(*stream.peerIdentity);
   c.self = options_.self;
   c.self.challenge = random_challenge();
-  // Other threads may wake it until the last, when this board is gone.
+  // Other threads may wake it until the end, when this board is gone.
   c.outbox = std::make_shared<Outbox>(
       options_.queued_bytes,
       [this, inbox = loop_.inbox(), id = c.id, alive = std::weak_ptr<void>(alive_)] {
@@ -180,7 +180,7 @@ void ConnectionManager::refuse_message(Connection& c, const std::string& reason)
   refuse(c, reason);
 }
 
-/// From here on the connection is over for all others; it goes when the other end has heard so.
+/// From here on the connection counts as ended. It is closed when the other end knows.
 void ConnectionManager::finish(Connection& c, const std::string& reason) {
   if (c.stage == Stage::ending) return;
   if (c.stage == Stage::up || c.stage == Stage::console) push(c, Bye{});
@@ -197,13 +197,13 @@ void ConnectionManager::on_closed(uint64_t id, const std::string& reason) {
   if (found == connections_.end()) return;
   if (found->second->link->too_large()) refusals_.count(LinkRefusal::message);
   report_end(*found->second, reason);
-  // Later: this is called out of the link's own promises.
+  // Later: the link's own promises call this.
   tasks_.add(kj::evalLater([gone = kj::mv(found->second)] {}));
   connections_.erase(found);
   if (leaving_ && connections_.empty() && left_) left_();
 }
 
-/// Once for each connection: whoever waits for it hears how it ended.
+/// Reports the end of each connection once.
 void ConnectionManager::report_end(Connection& c, const std::string& reason) {
   const Stage was = std::exchange(c.stage, Stage::ending);
   c.slot = nullptr;
@@ -218,7 +218,7 @@ void ConnectionManager::report_end(Connection& c, const std::string& reason) {
     } else if (was == Stage::console) {
       if (events_.console_gone) events_.console_gone(c.id);
     } else if (c.dialled) {
-      // Whose name it is does not listen there any more.
+      // The process with that name no longer listens there.
       if (events_.dial_failed) events_.dial_failed(c.address, reason, c.is_other);
     } else if (was != Stage::holding && !c.link->gone() && !c.is_own && !is_spare(c)) {
       tell_turned_away(c.address, reason);
@@ -227,7 +227,7 @@ void ConnectionManager::report_end(Connection& c, const std::string& reason) {
   if (was == Stage::up || was == Stage::offered) offer_next(c.peer.node);
 }
 
-/// A member may tell of addresses that are none, again and again: each is said once.
+/// A member may repeat addresses that do not exist: each is reported once.
 void ConnectionManager::tell_unresolved(const std::string& address) {
   const bool is_new = unresolved_.size() < kUnresolvedKept && unresolved_.insert(address).second;
   if (is_new) tell_turned_away(address, kUnresolved);
@@ -266,7 +266,7 @@ ConnectionManager::Connection* ConnectionManager::find(uint64_t id) {
   return found == connections_.end() ? nullptr : found->second.get();
 }
 
-/// Another connection of the same pair stands: nobody was turned away.
+/// Another connection of the same pair is up: this one was not refused.
 bool ConnectionManager::is_spare(const Connection& c) {
   const Connection* other = standing(c.peer.node);
   return other != nullptr && other->peer.key == c.peer.key &&
@@ -309,7 +309,7 @@ void ConnectionManager::shake(Connection& c, ControlMessage& m) {
   refuse_message(c, std::string("a ") + name_of(m) + " before the link stands");
 }
 
-/// The node with the higher name offers it.
+/// The node with the higher name offers this connection.
 void ConnectionManager::take_agree(Connection& c) {
   if (Connection* old = standing(c.peer.node)) {
     if (old->peer.incarnation > c.peer.incarnation)
@@ -340,7 +340,7 @@ void ConnectionManager::challenge(Connection& first, Connection& second) {
   first.patience = first.patience.eagerlyEvaluate([](kj::Exception&&) {});
 }
 
-/// Connections that wait for its place are closed.
+/// Closes the connections that wait for its place.
 void ConnectionManager::answered(Connection& first) {
   first.challenged = false;
   first.patience = nullptr;
@@ -351,7 +351,7 @@ void ConnectionManager::answered(Connection& first) {
     if (Connection* second = find(id)) refuse(*second, kNameTaken);
 }
 
-/// The same line for both ends; empty where they agree.
+/// The same line for both ends; empty if they agree.
 std::string ConnectionManager::disagreement(const Connection& c, const Hello& h) const {
   const Hello& self = options_.self;
   const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
@@ -388,7 +388,7 @@ void ConnectionManager::on_hello(Connection& c, const Hello& h) {
     return refuse(c, kNameHeld);
   }
   c.peer = h;
-  c.self.version = h.version;  // a console has its own
+  c.self.version = h.version;  // consoles have their own versions
   if (!c.dialled) push(c, c.self);
   if (h.purpose == LinkPurpose::console) {
     c.stage = Stage::console;
@@ -403,7 +403,7 @@ void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   }
 }
 
-/// The name is another's, with whom no link stands.
+/// Another process has this name, and no link is up.
 bool ConnectionManager::is_contested(const Hello& h) const {
   if (h.purpose == LinkPurpose::console) return false;
   const auto owner = owners_.find(h.node);
@@ -413,8 +413,8 @@ bool ConnectionManager::is_contested(const Hello& h) const {
   });
 }
 
-/// For one console more, at any time: of those that there are the one goes that waits for no
-/// answer, or else any, whose last word was longest ago.
+/// Makes room for one more console. It closes the one that waits for no answer, or if there is
+/// none, any one, with the oldest last message.
 void ConnectionManager::make_room() {
   Connection* oldest = nullptr;
   size_t consoles = 0;
@@ -432,7 +432,7 @@ void ConnectionManager::try_offer(Connection& c) {
   c.stage = Stage::holding;
   for (auto& [id, other] : connections_) {
     if (other.get() == &c || other->peer.node != c.peer.node) continue;
-    if (other->stage == Stage::offered) return;  // offer_next, when that one is decided
+    if (other->stage == Stage::offered) return;  // offer_next() is called when that one is decided
     if (other->stage != Stage::up) continue;
     if (other->peer.incarnation > c.peer.incarnation)
       return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
@@ -450,7 +450,7 @@ void ConnectionManager::offer_next(const std::string& node) {
   for (auto& [id, c] : connections_) {
     const bool waits = c->stage == Stage::holding || c->stage == Stage::second;
     if (!waits || c->peer.node != node) continue;
-    // Later: who calls may be in the midst of the table.
+    // Later: the caller may be iterating over the table.
     tasks_.add(kj::evalLater([this, id = id] {
       Connection* held = find(id);
       if (held == nullptr) return;

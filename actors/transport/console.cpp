@@ -18,7 +18,7 @@ constexpr size_t kQueuedBytes = 1 << 20;
 
 }  // namespace
 
-/// The link lives on a loop of its own; what comes crosses to the caller's thread here.
+/// The link has its own loop. Here its messages pass to the caller's thread.
 class Console::Impl {
  public:
   Impl(const std::string& at, const std::optional<RunKey>& key, double deadline_s) : address(at) {

@@ -1,4 +1,4 @@
-// Console: asks a node, as `grapevine ctl` does. A resource for one thread.
+// Console: sends requests to a node, as `grapevine ctl` does. One thread uses it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,19 +12,19 @@ namespace grapevine {
 
 class Console {
  public:
-  /// Connects and says hello, in `deadline_s` at most. A TCP address off loopback needs a key.
+  /// Connects and says hello, within `deadline_s`. A TCP address off loopback needs a key.
   static Result<std::unique_ptr<Console>> open(const std::string& address,
                                                const std::optional<RunKey>& key,
                                                double deadline_s = 2);
   ~Console();
 
-  /// Gives each part of the answer to `part` as it comes, until the last or until `part` says
-  /// false. An error when the node is gone, or is silent for `silence_s` (0: waits for ever, for
-  /// events, and ends well when the node says goodbye).
+  /// Calls `part` with each part of the answer, until the last or until `part` returns false.
+  /// Error: the node is gone, or is silent for `silence_s`. With 0 it waits without a limit, for
+  /// events, and succeeds when the node says goodbye.
   Status ask(const ConsoleRequest&, const std::function<bool(const ConsoleReply&)>& part,
              double silence_s = 10);
 
-  const Hello& node() const;  // what it says of itself
+  const Hello& node() const;  // as it describes itself
 
  private:
   class Impl;

@@ -13,7 +13,7 @@ constexpr size_t kFirstWords = 512, kKeptBytes = 64 * 1024;
 constexpr uint32_t kMostSegments = 64;
 constexpr auto kDirectEvery = std::chrono::microseconds(20);
 
-/// Of the message that begins here, by its own account; 0: too little is there to tell. Cap'n
+/// The announced length of the message that begins here, in words; 0: more bytes are needed. Cap'n
 /// Proto's framing: u32 segments - 1, then the words of each segment, padded to a whole word.
 uint64_t announced_words(const uint64_t* words, size_t have) {
   const auto* numbers = reinterpret_cast<const unsigned char*>(words);
@@ -55,7 +55,7 @@ size_t Outbox::write_now(std::span<const std::byte> message) {
   const auto now = std::chrono::steady_clock::now();
   if (now - std::exchange(last_direct_, now) < kDirectEvery) return 0;
   const ssize_t n = ::send(direct_fd_, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  return n > 0 ? static_cast<size_t>(n) : 0;  // the loop learns of an error by itself
+  return n > 0 ? static_cast<size_t>(n) : 0;  // the loop notices errors by itself
 }
 
 void Outbox::write_directly_to(int fd) {
@@ -150,7 +150,7 @@ kj::Promise<void> ControlLink::read_some() {
                                  : "the other end is gone in mid-message");
           return kj::READY_NOW;
         }
-        if (finishing_) {  // nobody listens any more, but the end is to be seen
+        if (finishing_) {  // bytes are no longer used, only the end of the stream
           have_bytes_ = 0;
           return read_some();
         }
@@ -180,7 +180,7 @@ size_t ControlLink::take_messages() {
       return used;
     }
     if (want == 0 || want > have) {
-      if (want > buffer_.size()) {  // it will fit: the limit holds
+      if (want > buffer_.size()) {  // it fits, because of the limit
         auto larger = kj::heapArray<uint64_t>(2 * limit_words_);
         std::memcpy(larger.begin(), at, have_bytes_ - used * sizeof(uint64_t));
         have_bytes_ -= used * sizeof(uint64_t);

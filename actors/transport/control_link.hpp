@@ -1,8 +1,8 @@
-// ControlLink: one connection that carries control messages, in the standard stream framing of
-// Cap'n Proto, on any stream. Runs on its loop; other threads may use only the Outbox.
+// ControlLink: one connection for control messages, in the standard stream framing of Cap'n Proto,
+// on any stream. Runs on its loop; other threads may use only the Outbox.
 //
 // It reads many small messages with one system call and writes all waiting ones with one. Received
-// bytes are cut into messages by the announced length, which is checked before anything is stored.
+// bytes are cut into messages by the announced length, which is checked before any byte is stored.
 #pragma once
 #include <kj/async-io.h>
 
@@ -21,28 +21,30 @@ namespace grapevine {
 
 /// The messages that wait to be written: bounded, in order. Any thread.
 ///
-/// While nothing waits, the sending thread writes an occasional message directly into the socket,
-/// which saves a change of threads. In a burst the messages wait for the loop, which writes them
+/// While the outbox is empty, the sending thread writes a message directly into the socket, which
+/// saves a change of threads. In a burst the messages wait for the loop, which writes them
 /// together.
 class Outbox {
  public:
-  /// `wake` is called, on the pusher's thread, when something waits and nobody takes.
+  /// `wake` is called on the sender's thread when a message waits and the loop does not write.
   Outbox(size_t limit_bytes, std::function<void()> wake)
       : limit_bytes_(limit_bytes), wake_(std::move(wake)) {}
 
   enum class Bound { full, none };
-  /// False: full, or closed; nothing was taken.
+  /// False: the outbox is full or closed, and the message was not taken.
   bool push(std::span<const std::byte>, Bound = Bound::full);
   void close();
-  /// For plain streams. The descriptor is good until close().
+  /// For plain streams. The descriptor is valid until close().
   void write_directly_to(int fd);
 
-  /// For the link: all that waits, into an empty vector. False: nothing does, the next push wakes.
+  /// For the link: moves all waiting bytes into an empty vector. False: there are none, and the
+  /// next push wakes the loop.
   bool take(std::vector<std::byte>&);
   void written(size_t bytes);
 
  private:
-  size_t write_now(std::span<const std::byte>) GV_REQUIRES(mutex_);  // how many bytes are gone
+  // Returns the number of written bytes.
+  size_t write_now(std::span<const std::byte>) GV_REQUIRES(mutex_);
 
   const size_t limit_bytes_;
   const std::function<void()> wake_;
@@ -62,18 +64,19 @@ class ControlLink {
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
 
-  /// `plain`: what is written goes to the stream's descriptor as it is.
+  /// `plain`: written bytes go to the stream's descriptor unchanged.
   ControlLink(kj::Own<kj::AsyncIoStream>, bool plain, std::shared_ptr<Outbox>, Handlers);
   ~ControlLink() { outbox_->close(); }
 
   void start();
-  void flush();  // the outbox woke
+  void flush();  // the outbox has woken the loop
   void set_limit(size_t message_bytes) { limit_words_ = message_bytes / sizeof(uint64_t); }
-  /// Writes what waits, says that nothing follows, and closes when the other end has done so too.
+  /// Writes the waiting messages, announces the end, and closes when the other end has done the
+  /// same.
   void finish();
   void close(const std::string& reason);
-  bool gone() const { return gone_; }            // the other end was the first to leave
-  bool too_large() const { return too_large_; }  // what the other end announced
+  bool gone() const { return gone_; }            // the other end was the first to close
+  bool too_large() const { return too_large_; }  // the other end announced a message over the limit
   bool open() const { return !closed_ && !finishing_; }
 
   kj::AsyncIoStream& stream() { return *stream_; }
@@ -81,13 +84,13 @@ class ControlLink {
  private:
   void fail(const kj::Exception&);
   kj::Promise<void> read_some();
-  size_t take_messages();  // how many of the buffer's words are done with
+  size_t take_messages();  // returns the number of used words in the buffer
   kj::Promise<void> write_all();
 
   kj::Own<kj::AsyncIoStream> stream_;
   std::shared_ptr<Outbox> outbox_;
   Handlers on_;
-  size_t limit_words_ = 512;  // small until the other end has shown who it is
+  size_t limit_words_ = 512;  // small until the other end has identified itself
   kj::Array<uint64_t> buffer_;
   size_t have_bytes_ = 0;
   std::vector<std::byte> in_flight_;

@@ -1,4 +1,4 @@
-// frame_fate: the effect of a plan's link faults on one frame, for simulated links and real ones.
+// frame_fate: the effect of a plan's link faults on one frame, for simulated and real links.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -14,15 +14,15 @@ namespace grapevine {
 
 struct FrameFate {
   bool lost = false, twice = false;
-  bool corrupt = false;                      // a bit is turned over on the way
-  std::optional<uint64_t> spoiled_bit = {};  // of the payload, where that is drawn
-  double factor = 1;                         // on latency and transfer
+  bool corrupt = false;                      // a bit is flipped on the way
+  std::optional<uint64_t> spoiled_bit = {};  // of the payload, if one was drawn
+  double factor = 1;                         // of latency and transfer
   double extra_s = 0;                        // added to them
-  double bytes_per_second = 0;               // 0: as many as may be
+  double bytes_per_second = 0;               // 0: no limit
 };
 
-/// `random` is the frame's own: a draw for each loss, repeat and corruption that touches it, in
-/// their order.
+/// `random` belongs to the frame: one draw for each loss, repeat and corruption that acts on it, in
+/// this order.
 inline FrameFate frame_fate(std::span<const LinkFault> faults, const FrameHeader& h, double now,
                             Random& random) {
   FrameFate fate;
@@ -50,11 +50,11 @@ inline FrameFate frame_fate(std::span<const LinkFault> faults, const FrameHeader
   return fate;
 }
 
-/// The frames on links of limited bandwidth: each leaves after the one before it, from each rank to
-/// each other one.
+/// The frames on links of limited bandwidth: from each rank to each other rank, one frame leaves
+/// after the other.
 class NarrowLinks {
  public:
-  /// Until the last byte of a frame that enters now has left.
+  /// The time until the last byte of a frame that enters now has left.
   double wait_s(const FrameHeader& h, uint64_t bytes, double bytes_per_second, double now) {
     if (bytes_per_second <= 0) return 0;
     double& free_at = free_at_[{h.from, h.to}];

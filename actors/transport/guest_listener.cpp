@@ -21,10 +21,10 @@ namespace grapevine {
 namespace {
 
 constexpr int kPatience_ms = 5000;
-constexpr int kRest_ms = 100;  // out of descriptors or memory: later there may be some again
+constexpr int kRest_ms = 100;  // pause when out of descriptors or memory
 constexpr char kSocketEnding[] = ".door";
 
-/// The process that connected, while it lives; -1 where the system has no such descriptor.
+/// A descriptor of the connected process, as long as it is alive; -1 if the system has none.
 int watch_process(int process) {
   if (process <= 0) return -1;
   return static_cast<int>(::syscall(SYS_pidfd_open, process, 0u));
@@ -38,12 +38,12 @@ int peer_process(int fd) {
 
 struct ScriptsBound {
   size_t scripts;
-  std::string reason;  // of so few; empty: kScripts
+  std::string reason;  // why so few; empty: kScripts
 };
 
-/// At least half of the descriptors stay for links, consoles and files.
+/// Leaves at least half of the descriptors for links, consoles and files.
 ScriptsBound bound_of_scripts() {
-  constexpr rlim_t kOfEach = 4;  // its socket, its process, its front and what it keeps
+  constexpr rlim_t kOfEach = 4;  // the socket, the process, the front and a stored object
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto some = std::max<size_t>(1, limit.rlim_cur / 2 / kOfEach);
@@ -71,7 +71,7 @@ bool asks(GuestKind kind) {
 
 // --- a script
 
-/// The first byte may take its time, the others have kPatience_ms.
+/// The first byte may take any time, the others have kPatience_ms.
 bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
   auto* at = static_cast<char*>(to);
   for (size_t got = 0; got < bytes;) {
@@ -106,7 +106,8 @@ bool GuestConnection::next(GuestQuestion& question) {
            false;
   question.record = *record;
   if (record->kind != GuestKind::join && record->kind != GuestKind::report) return true;
-  constexpr size_t kChunk = 1 << 16;  // what is announced is not believed before it comes
+  // Memory grows with the bytes that arrive, not with the announced ones.
+  constexpr size_t kChunk = 1 << 16;
   while (question.text.size() < record->count) {
     const size_t before = question.text.size();
     question.text.resize(before + std::min<size_t>(kChunk, record->count - before));
@@ -182,10 +183,10 @@ GuestListener::~GuestListener() {
   }
 }
 
-// Waits for scripts that come, and for the ends of those that have.
+// Waits for new scripts, and for the ends of the connected ones.
 void GuestListener::watch() {
   for (bool rests = false; !closing_;) {
-    const int incoming = rests ? -1 : listener_.fd();  // poll leaves out what is negative
+    const int incoming = rests ? -1 : listener_.fd();  // poll skips negative descriptors
     std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {incoming, POLLIN, 0}};
     for (const auto& guest : guests_)
       ends.push_back({guest->process.fd(), POLLIN, 0});
@@ -231,7 +232,7 @@ bool GuestListener::admit() {
   return true;
 }
 
-// On a thread of its own, which there may be none of.
+// Starts a thread; the system may refuse it.
 Status GuestListener::begin(Guest& guest) {
   guest.thread = std::thread([this, g = &guest] {
     const Status served = caught([&]() -> Status { return serve_(*g->connection), Done{}; });

@@ -1,5 +1,5 @@
-// GuestListener: the unix socket that guests connect to: scripts of this user that compute a rank's
-// steps in their own processes. Each connected script has a thread.
+// GuestListener: the unix socket for scripts of this user, which compute a rank's steps in their
+// own processes. Each connected script has a thread.
 //
 // Between two requests the thread waits in one receive, so a step costs two system calls. A
 // script's records are checked here (messages/guest_codec.hpp): after an error the script gets one
@@ -26,21 +26,21 @@ namespace grapevine {
 struct GuestQuestion {
   GuestRecord record;
   std::string text;       // of a join or a report
-  Descriptor descriptor;  // that came with it; may be none
+  Descriptor descriptor;  // which came with it; may be empty
 };
 
-/// One script. For the thread that serves it; gone() and hang_up() for any.
+/// One script. One thread serves it; any thread may call gone() and hang_up().
 class GuestConnection {
  public:
   GuestConnection(Descriptor socket, int process) : socket_(std::move(socket)), process_(process) {}
 
-  /// The next request. False: the script has left, or has sent something else and was told.
+  /// Reads the next request. False: the script has left, or sent anything else and was told.
   bool next(GuestQuestion&);
-  /// The same, of a script that has said nothing yet: one that stays silent is told, and let go of.
+  /// The same for the first request: a script that stays silent is told and disconnected.
   bool first(GuestQuestion&);
-  /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
+  /// False: the script has gone. `fd` is sent with the answer; the caller still owns it.
   bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
-  /// Sends the script the reason, in one line, and serves it no more. Returns false.
+  /// Sends the script the reason in one line, and ends its session. Returns false.
   bool refuse(const std::string& why);
   /// Whether the script is known to have gone.
   bool gone() const;
@@ -57,17 +57,17 @@ class GuestConnection {
 
 class GuestListener {
  public:
-  static constexpr size_t kScripts = 64;  // at once; fewer where descriptors are few
+  static constexpr size_t kScripts = 64;  // at the same time; fewer if there are few descriptors
 
-  /// Serves a script, on its own thread, until it has left.
+  /// Serves a script, on its own thread, until the script has left.
   using Serve = std::function<void(GuestConnection&)>;
 
-  /// Empty: a path in this user's folder of local sockets, by `name`. Errors: the path's, see
-  /// local_socket.hpp. The file goes with the object.
+  /// Empty path: one in this user's folder of local sockets, by `name`. Errors of the path: see
+  /// local_socket.hpp. The destructor removes the file.
   static Result<std::unique_ptr<GuestListener>> open(const std::string& path,
                                                      const std::string& name, Serve);
 
-  /// Hangs up on all, and waits until none is served.
+  /// Disconnects all scripts, and waits until their threads end.
   ~GuestListener();
   GuestListener(const GuestListener&) = delete;
 
@@ -90,7 +90,7 @@ class GuestListener {
   std::string path_;
   Descriptor listener_, wake_;
   Serve serve_;
-  std::vector<std::unique_ptr<Guest>> guests_;  // the watcher's
+  std::vector<std::unique_ptr<Guest>> guests_;  // used by the watcher alone
   std::atomic<bool> closing_{false};
   std::thread watcher_;
 };

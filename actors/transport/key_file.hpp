@@ -1,4 +1,4 @@
-// Files that hold a secret of 32 bytes, for their owner's eyes alone.
+// Files with a secret of 32 bytes, which only their owner may read.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace grapevine {
 
 using Secret = std::array<uint8_t, 32>;
 
-/// The texts about a file: its kind, for errors; the word at the beginning of its line; the command
-/// that writes such files.
+/// The words for a file: its kind, for errors; the start of its line; the command that writes such
+/// files.
 struct SecretKind {
   const char* name;
   const char* prefix;
@@ -22,10 +22,10 @@ struct SecretKind {
 /// From the system's randomness.
 Secret random_secret();
 
-/// One line, the prefix and 64 hexadecimal digits. Refuses, without quoting it: a file that is not
-/// there, that others may read where it is guarded, or that is cut or anything else.
+/// One line: the prefix and 64 hexadecimal digits. Refuses, without quoting it, a file that is
+/// missing, that others may read although it is guarded, that is cut, or that has other contents.
 Result<Secret> read_secret(const SecretKind&, const std::string& path);
-/// For its owner alone (mode 0600). Refuses a file that exists.
+/// Only its owner may read it (mode 0600). Refuses a file that exists.
 Status write_secret(const SecretKind&, const Secret&, const std::string& path);
 
 }  // namespace grapevine

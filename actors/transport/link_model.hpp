@@ -11,7 +11,7 @@ namespace grapevine {
 struct LinkModel {
   double latency_s = 0;   // one way, of a control frame
   double jitter = 0;      // fraction of the latency
-  double transfer_s = 0;  // of a bulk frame, beside the latency
+  double transfer_s = 0;  // of a bulk frame, in addition to the latency
   double bandwidth = 0;   // bytes per second; 0: unlimited
 };
 
@@ -21,14 +21,15 @@ enum class FrameClass { all, control, bulk };  // bulk: frames with a payload
 struct LinkFault {
   LinkFaultKind kind = LinkFaultKind::loss;
   FrameClass frames = FrameClass::all;
-  std::vector<int> ranks;                  // any link of these; with `links` empty too: every link
+  // All links of these ranks; `links` empty too: every link.
+  std::vector<int> ranks;
   std::vector<std::pair<int, int>> links;  // one_way: from the first to the second is cut
   double at = 0, until = std::numeric_limits<double>::infinity();  // seconds
   double probability = 1;                                          // loss, repeat, corrupt
   double seconds = 0;                                              // delay: added
   double factor = 1;            // delay: multiplies latency and transfer
-  double bytes_per_second = 0;  // bandwidth: of each direction of each pair of ranks
-  std::string where = "plan";   // it was said: FILE:LINE
+  double bytes_per_second = 0;  // bandwidth: per direction of each pair of ranks
+  std::string where = "plan";   // the place in the plan, FILE:LINE
 
   bool touches(int from, int to, bool bulk, double now) const {
     if (now < at || now >= until) return false;

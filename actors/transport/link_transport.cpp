@@ -75,7 +75,7 @@ bool LinkTransport::pass_on(Held held) {
 bool LinkTransport::put_on_link(const std::string& node, const FrameHeader& header, Payload payload,
                                 std::optional<uint64_t> spoiled_bit) {
   if (payload && payload.lease.on_device()) {
-    // Weak: what a device that is lost had still to copy keeps nobody.
+    // Weak: copies that a lost device never makes must not keep this object alive.
     const auto go_on = [me = weak_from_this(), node, header, spoiled_bit](Payload copy) {
       const auto self = me.lock();
       if (self) self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);

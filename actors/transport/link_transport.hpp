@@ -1,12 +1,12 @@
 // LinkTransport: delivers frames to ranks of this process into their mailboxes, and frames to other
 // ranks over the links to their nodes.
 //
-// The roster tells which node serves a rank. A received frame is delivered if its sender's rank
+// The roster tells which node has a rank. A received frame is delivered if its sender's rank
 // belongs to that node and its receiver is here; otherwise it is dropped and counted. Any thread.
 //
 // The plan's link faults act here, on real frames. The sending node draws the fault of a frame
 // once: loss, cut and one_way drop it, repeat sends it again, delay and bandwidth hold it before it
-// leaves. The links themselves corrupt a payload, below their checksum. A frame to corrupt that has
+// leaves. The links themselves corrupt a payload, after its checksum. A frame to corrupt that has
 // no payload, or stays in this process, is dropped, as the receiver would do. The receiving node
 // draws nothing.
 #pragma once
@@ -24,15 +24,16 @@
 
 namespace grapevine {
 
-/// How payloads that lie on a device here reach another node, and its these.
+/// How payloads travel between the device here and another node.
 struct DeviceEdge {
   std::string node;
   bool sends_in_place = false, receives_in_place = false;
-  bool has_nccl = false;            // a communicator stands; what is in no case: the host's memory
+  // A communicator is up; other payloads go through the host's memory.
+  bool has_nccl = false;
   uint64_t lent = 0, borrowed = 0;  // payloads that were read in place
   uint64_t sent_by_nccl = 0, received_by_nccl = 0;
-  uint64_t broken_by_nccl = 0;  // exchanges that broke off: their slots are written off
-  std::string why, not_read;    // by the host's memory, each way; empty: not so, or not tried
+  uint64_t broken_by_nccl = 0;  // exchanges that broke off; their slots are written off
+  std::string why, not_read;    // why through the host's memory, each way; empty: not, or not tried
 };
 
 class LinkTransport final : public Transport, public std::enable_shared_from_this<LinkTransport> {
@@ -42,7 +43,7 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
     Frame frame;
     std::optional<uint64_t> spoiled_bit;
   };
-  /// To be given back to pass_on then.
+  /// Calls pass_on with it at that time.
   using HoldUntil = std::function<void(double at, Held)>;
   struct Place {
     int rank = 0;
@@ -59,36 +60,37 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   LinkTransport(Deliver deliver, HoldUntil hold_until, uint64_t seed)
       : deliver_(std::move(deliver)), hold_until_(std::move(hold_until)), seed_(seed) {}
 
-  /// Until then, and after null, everything to other nodes is lost. The links must outlive it.
+  /// Before this call, and after null, all frames to other nodes are lost. The links must outlive
+  /// it.
   void use(Links* links) { links_ = links; }
-  /// A payload leaves its device for a node: then(copy) is called once a copy may be handed on; or
-  /// never, where the frame goes another way or is lost.
+  /// A payload leaves its device for a node: then(copy) is called once there is a copy to send; or
+  /// never, if the frame goes another way or is lost.
   using Leave = std::function<void(const std::string& node, const FrameHeader&, Payload,
                                    bool is_spoiled, std::function<void(Payload)> then)>;
   /// A payload goes to the device: then(copy) is called once it is there.
   using Land = std::function<void(Payload, std::function<void(Payload)> then)>;
   using Edges = std::function<std::vector<DeviceEdge>()>;
-  /// Before the first frame, where the ranks here live on a device.
+  /// Call it before the first frame, if the ranks here are on a device.
   void carry_by(Leave leave, Land land, Edges edges) {
     leave_ = std::move(leave);
     land_ = std::move(land);
     edges_ = std::move(edges);
   }
-  /// Messages of a node about NCCL. Without a receiver, which must be set before the first frame,
-  /// the node is told that nothing goes by NCCL.
+  /// Messages of a node about NCCL. Set the receiver before the first frame. Without it the node is
+  /// told that NCCL is not used.
   using Hear = std::function<void(const std::string& node, const NcclTalk&)>;
   void hear_by(Hear hear) { hear_ = std::move(hear); }
   void hear(const std::string& node, const NcclTalk&);
   /// False: as Links::send, or there are no links.
   bool talk(const std::string& node, const NcclTalk&);
-  /// As Links::lend; null also where there are no links.
+  /// As Links::lend; null if there are no links.
   std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&, LineEvents);
   void place(std::vector<Place> places);
   void set_faults(std::vector<LinkFault>);
 
   uint64_t send(double now, const FrameHeader&, Lease payload) override;
   void receive(const std::string& node, Frame);
-  /// A frame that was held. False: refused by a full queue, or no link.
+  /// Sends a frame that was held. False: the queue is full, or there is no link.
   bool pass_on(Held);
 
   Counts counts() const;
@@ -97,7 +99,7 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   }
 
  private:
-  std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
+  std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: no node
   FrameFate fate_of(const FrameHeader&, double now);
   double held_s(const FrameFate&, const FrameHeader&, double now);
   bool put_on_link(const std::string& node, const FrameHeader&, Payload,

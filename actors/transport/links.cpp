@@ -39,7 +39,7 @@ class SocketLinks final : public Links {
     }
   }
 
-  ~SocketLinks() noexcept override {  // what KJ throws here is a bug of ours
+  ~SocketLinks() noexcept override {  // an exception of KJ here is a bug of ours
     std::promise<void> left;
     control_loop_.post([this, &left] {
       control_->leave([&left, told = false]() mutable {
@@ -47,7 +47,7 @@ class SocketLinks final : public Links {
       });
     });
     left.get_future().wait();
-    // The control loop first: it holds descriptors that the bulk loop is to take.
+    // The control loop first: it has descriptors that the bulk loop has to take.
     control_loop_.call([this] { control_ = nullptr; });
     bulk_loop_.call([this] { bulk_ = nullptr; });
     if (!path_.empty()) remove_socket(path_);

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr char kNamePrefix[] = "grapevine-", kNameLetters[] = "0123456789abcdef";
 constexpr char kEnding[] = ".sock";
 constexpr size_t kNameDigits = 32, kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
-constexpr size_t kMostNameBytes = 40;  // in a file's name, which has a process and an ending too
+constexpr size_t kMostNameBytes = 40;  // in a file's name, which also has a process and an ending
 constexpr size_t kMostFileBytes = kMostNameBytes + sizeof "/.4194304.sock";
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
@@ -34,7 +34,7 @@ Error path_error(const std::string& path, int error) {
   return world_error(fmt::format("listen unix:{}: {}", path, std::strerror(error)));
 }
 
-/// REQUIRES: a path that fits.
+/// REQUIRES: the path fits.
 sockaddr_un address_of(const std::string& path) {
   GV_CHECK(path.size() <= kMostPathBytes);
   sockaddr_un to{};
@@ -74,7 +74,7 @@ socklen_t name_into(sockaddr_un& to, const std::string& name) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
-/// Of a socket file in the folder: the node's name, without the process and the ending.
+/// The node's name in the name of a socket file, without the process and the ending.
 std::string node_of(const std::string& file) {
   const std::string stem = file.substr(0, file.size() - sizeof kEnding + 1);
   return stem.substr(0, stem.rfind('.'));
@@ -93,7 +93,7 @@ std::vector<std::string> sockets_in(const std::string& folder) {
 }
 
 /// Folders for local sockets; the first usable one is used. A runtime folder is not usable if it
-/// leaves no room for a name in a socket's address, or if its own name is not text.
+/// leaves no room for a name in a socket's address, or if its name is not text.
 std::vector<std::string> folders() {
   std::vector<std::string> all;
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
@@ -156,7 +156,7 @@ Result<Listening> listen_locally(const std::string& name) {
     const std::string path = *folder + "/" + file;
     if (served(path) == Served::no) remove_socket(path);
   }
-  // Another process clears away what nobody listens on, so the ending comes last.
+  // Other processes remove sockets on which no process listens, so the ending is added last.
   const std::string made = fmt::format("{}/{}.{}", *folder, local_name(name), ::getpid());
   const std::string path = made + kEnding;
   if (Status s = fits(path); !s) return s.error();
@@ -193,8 +193,8 @@ Result<std::string> find_local(const std::string& name) {
   if (const auto folder = local_folder(); !folder) return folder.error();
   std::vector<std::string> found;
   std::string others;
-  // A node that was started where the environment is another one may be in another folder; one of
-  // this environment comes first.
+  // A node that was started in another environment may use another folder; nodes of this
+  // environment come first.
   for (const std::string& folder : folders()) {
     for (const std::string& file : sockets_in(folder)) {
       const std::string path = folder + "/" + file;

@@ -15,8 +15,8 @@ namespace grapevine {
 
 namespace {
 
-// What KJ would write on standard error, beside the exception that tells whoever asked, for whom we
-// have words of our own. Threads that it starts (it looks a name up on one) are as quiet.
+// Silences what KJ would write to standard error, because the caller gets the exception and reports
+// it in our words. Threads that KJ starts (to resolve a name) are silent too.
 class Quiet final : public kj::ExceptionCallback {
  public:
   void logMessage(kj::LogSeverity severity, const char* file, int line, int depth,
@@ -36,8 +36,8 @@ class Quiet final : public kj::ExceptionCallback {
 
 constexpr kj::Duration kNap = 1 * kj::SECONDS;
 
-// Lets the sockets work. If the system refuses the loop's own descriptors, the next turn tries
-// again. A loop that is always refused can reach nobody, and ends the process with one line.
+// Serves the sockets. If the system refuses the loop's own descriptors, the next turn tries again.
+// A loop that is always refused can reach no other process, and ends this one with one line.
 class Turns {
  public:
   template <class Work>
@@ -70,7 +70,7 @@ Loop::Loop() {
 }
 
 Loop::~Loop() {
-  post(nullptr);  // the sign to stop
+  post(nullptr);  // the signal to stop
   thread_.join();
 }
 
@@ -83,7 +83,7 @@ void Loop::Inbox::post(Task task) {
     wake = kj::mv(wake_);
   }
   if (wake.get() == nullptr) return;
-  // No kernel refuses this wake. One that did would cost the loop at most kNap.
+  // The kernel does not refuse this wake. If it did, the loop would wait at most kNap.
   (void)kj::runCatchingExceptions([&] { wake->fulfill(); });
 }
 
@@ -113,7 +113,7 @@ void Loop::run(std::promise<void>& ready) {
   }
   kj::AsyncIoContext& io = *made;
   io_ = &io;
-  // By default a loop with ready events never looks at the sockets, nor at the inbox.
+  // By default a loop with ready events never serves the sockets and the inbox.
   io.waitScope.setBusyPollInterval(8);
   ready.set_value();
   std::vector<Task> batch;
@@ -132,7 +132,7 @@ void Loop::run(std::promise<void>& ready) {
       }
     }
     if (batch.empty()) {
-      turn([&] {  // all work of the sockets happens in here
+      turn([&] {  // all work of the sockets happens here
         sleep.exclusiveJoin(timer().afterDelay(kNap)).wait(io.waitScope);
       });
       continue;
@@ -147,7 +147,7 @@ void Loop::run(std::promise<void>& ready) {
         KJ_LOG(FATAL, "a task of the link loop failed", *error);
       }
     }
-    // A busy inbox must not starve the sockets.
+    // A full inbox must not starve the sockets.
     turn([&] { timer().afterDelay(0 * kj::NANOSECONDS).wait(io.waitScope); });
   }
 }
@@ -156,7 +156,7 @@ std::string reason_of(const kj::Exception& error) {
   std::string text = error.getDescription().cStr();
   for (char& c : text)
     if (c < 0x20 || c > 0x7e) c = ' ';
-  // System calls come as "connect() failed: why" or "read(fd, ...): why": the end tells.
+  // Errors of system calls read "connect() failed: why" or "read(fd, ...): why": keep the end.
   if (const size_t colon = text.rfind("): "); colon != text.npos) text = text.substr(colon + 3);
   return text.substr(0, 200);
 }

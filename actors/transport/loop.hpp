@@ -1,8 +1,8 @@
-// Loop: one KJ event loop on one thread, and the bridge to it.
+// Loop: one KJ event loop on one thread, and the way for other threads to reach it.
 //
 // Other threads pass work to it with post(); code on the loop reports results through callbacks.
-// Tasks run in order, between turns of the sockets, and do not block. Objects of the loop are made
-// and destroyed there: see call().
+// Tasks run in order, between turns of the sockets, and must not block. Objects of the loop are
+// made and destroyed there: see call().
 #pragma once
 #include <kj/async-io.h>
 
@@ -21,14 +21,14 @@ class Loop {
  public:
   using Task = std::function<void()>;
 
-  Loop();   // throws std::exception where the system gives no thread or no descriptor
-  ~Loop();  // tasks posted before still run
+  Loop();   // throws std::exception if the system refuses a thread or a descriptor
+  ~Loop();  // tasks that were posted before still run
   Loop(const Loop&) = delete;
 
   /// Any thread, never blocks. Wakes the loop only when it sleeps.
   void post(Task task) { inbox_->post(std::move(task)); }
 
-  /// For those that may outlive the loop: after its end a task is dropped.
+  /// For callers that may outlive the loop: after its end tasks are dropped.
   class Inbox {
    public:
     void post(Task);
@@ -43,7 +43,7 @@ class Loop {
   };
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
 
-  /// Any other thread: posts, and waits until the task has run. Throws what it throws.
+  /// Any other thread: posts a task and waits until it has run. Throws the task's exception.
   void call(const Task&);
 
   kj::AsyncIoContext& io() { return *io_; }  // on the loop's thread
@@ -57,7 +57,7 @@ class Loop {
   std::thread thread_;
 };
 
-/// One line, printable, without values that a peer chose.
+/// One printable line, without values that a peer chose.
 std::string reason_of(const kj::Exception&);
 
 inline kj::Duration seconds(double s) { return static_cast<int64_t>(s * 1e9) * kj::NANOSECONDS; }

@@ -1,14 +1,14 @@
-// MemoryLine: one end of the connection by which a process lends memory of its device to another
-// process of the same host (kernels/memory/lent_snapshots.hpp). A resource; any thread may call.
+// MemoryLine: one end of the connection over which a process lends memory of its device to another
+// process of the same host (kernels/memory/lent_snapshots.hpp). Any thread may call it.
 //
 //   lender (Links::lend)                        borrower (LinkEvents::lent)
 //   the memory, and how it is cut  ---------->  opens it, or cannot
 //                                  <----------  taken, or refused
-//   frame {header, slot, number}   ---------->  reads the payload where it lies
+//   frame {header, slot, number}   ---------->  reads the payload in place
 //                                  <----------  released {slot, number}
 //
 // The end of the line proves that the borrower's process is dead or has finished reading. So the
-// line does not belong to the links by which it was opened, which end for other reasons. The
+// line does not belong to the links over which it was opened, which may end for other reasons. The
 // borrower closes its end when its device has finished. A lender that lends no more calls finish()
 // and waits for that.
 //
@@ -34,7 +34,7 @@ struct LentMemory {
 struct LineNote {
   enum class Kind : uint16_t {
     taken = 1,  // from the borrower
-    refused,    // likewise; at the lender also: it has said what no honest borrower says
+    refused,    // likewise; at the lender also: the borrower broke the protocol
     frame,      // from the lender
     released    // from the borrower
   };
@@ -43,7 +43,7 @@ struct LineNote {
   LentSlot lent = {};       // frame, released
 };
 
-/// Messages of the other end. Called on the thread of a link, in order; the functions post.
+/// Messages of the other end. A link's thread calls these in order; the functions post.
 struct LineEvents {
   std::function<void(const LineNote&)> note;
   std::function<void()> ended;  // once, the last call
@@ -51,13 +51,13 @@ struct LineEvents {
 
 class MemoryLine {
  public:
-  static constexpr size_t kMostLent = SnapshotBorrower::kMost;  // at once
+  static constexpr size_t kMostLent = SnapshotBorrower::kMost;  // at the same time
 
-  /// Closes this end. Nothing is told any more once the object is gone.
+  /// Closes this end. No function is called after it.
   virtual ~MemoryLine() = default;
-  /// False: the line has ended, or so much is lent already.
+  /// False: the line has ended, or too much is lent.
   virtual bool send(const LineNote&) = 0;
-  /// This end sends nothing more. Messages of the other end are still reported.
+  /// This end sends no more. Messages of the other end are still reported.
   virtual void finish() = 0;
 };
 

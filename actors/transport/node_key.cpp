@@ -8,7 +8,7 @@
 namespace grapevine {
 namespace {
 
-// In a run's folder, on whose disk modes may not count.
+// In a run's folder, on a disk that may ignore modes.
 constexpr SecretKind kNodeKey{"node key", "grapevine-node-key-1 ", "a node", false};
 
 using EvpKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
@@ -31,7 +31,7 @@ NodeKey::NodeKey(const Secret& secret)
 }
 
 Result<NodeKey> NodeKey::kept_in(const std::string& path) {
-  std::error_code unknown;  // then reading says why
+  std::error_code unknown;  // reading then reports why
   if (!std::filesystem::exists(path, unknown) && !unknown) {
     const NodeKey made = generate();
     if (Status written = write_secret(kNodeKey, made.secret_, path); !written)
@@ -60,7 +60,7 @@ Signing NodeKey::signing() const {
 
 bool is_signed(const PublicKey& key, std::span<const std::byte> bytes, const Signature& made) {
   const EvpKey of(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.data(), key.size()),
-               EVP_PKEY_free);
+                  EVP_PKEY_free);
   const Digest digest(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   return of && EVP_DigestVerifyInit(digest.get(), nullptr, nullptr, nullptr, of.get()) == 1 &&
          EVP_DigestVerify(digest.get(), made.data(), made.size(), begin_of(bytes), bytes.size()) ==

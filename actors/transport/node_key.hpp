@@ -1,5 +1,5 @@
-// NodeKey: the key with which a process signs its facts, its links, and with TLS its certificate. A
-// value.
+// NodeKey: the key with which a process signs its facts, its links and, with TLS, its certificate.
+// A value.
 //
 // An Ed25519 key, whose first bytes are the id of the process (messages/keys.hpp). A node keeps it
 // in its folder: after a restart it counts as the same process.
@@ -17,7 +17,7 @@ class NodeKey {
  public:
   static NodeKey generate() { return NodeKey(random_secret()); }
   explicit NodeKey(const Secret&);
-  /// The one in the file; where there is no such file, a new one that is kept there.
+  /// The key in this file. If there is no file, a new key, which is written to it.
   static Result<NodeKey> kept_in(const std::string& path);
 
   const Secret& secret() const { return secret_; }
@@ -28,7 +28,7 @@ class NodeKey {
  private:
   Secret secret_;
   PublicKey public_{};
-  std::shared_ptr<void> key_;  // the library's
+  std::shared_ptr<void> key_;  // the object of the TLS library
 };
 
 bool is_signed(const PublicKey&, std::span<const std::byte>, const Signature&);

@@ -5,7 +5,7 @@
 namespace grapevine {
 namespace {
 
-// One system call's worth; between two of them a loop looks at its other sockets.
+// For one system call; between two calls a loop serves its other sockets.
 constexpr size_t kSliceBytes = 1 << 18;
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kMostPassed = 8;  // at once; the system closes what does not fit
+constexpr size_t kMostPassed = 8;  // at the same time; the system closes the rest
 
 struct Room {
   alignas(cmsghdr) char bytes[CMSG_SPACE(kMostPassed * sizeof(int))] = {};

@@ -1,5 +1,4 @@
-// Peers: the table of links for all threads: where messages for a node are queued, and the
-// counters.
+// Peers: the table of links for all threads, with the queues for each node and the counters.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -16,7 +15,7 @@
 
 namespace grapevine {
 
-/// By reason, of all others together.
+/// Counts by reason, over all other processes.
 class RefusalCounters {
  public:
   void count(LinkRefusal why) { ++counts_[static_cast<size_t>(why)]; }
@@ -30,7 +29,7 @@ class RefusalCounters {
   std::array<std::atomic<uint64_t>, kLinkRefusals> counts_{};
 };
 
-/// A link that stands, or has stood.
+/// A link that is up, or was.
 struct Peer {
   struct Counters {
     std::atomic<uint64_t> messages_sent{0}, messages_received{0};
@@ -79,7 +78,7 @@ struct Peer {
 
   Hello hello;
   uint64_t connection = 0;  // its number in this process
-  bool dialled = false;     // by us: then the bulk link is for us to dial, too
+  bool dialled = false;     // by us: then we dial the bulk link too
   std::string address;      // that was dialled
   std::shared_ptr<Outbox> outbox;
   std::shared_ptr<BulkQueue> bulk;
@@ -108,7 +107,7 @@ class PeerTable {
     retire(peer);
     peers_.erase(found);
   }
-  /// Of all that were ever put here.
+  /// The sum over all that were ever put here.
   LinkCounts totals() const {
     const Lock lock(mutex_);
     LinkCounts sum = retired_counts_;
@@ -120,8 +119,8 @@ class PeerTable {
   }
 
  private:
-  // A thread that still has the entry may go on counting; the counts of an unused entry are added
-  // to the totals.
+  // A thread that still has the entry may go on counting. Once no thread has it, its counts are
+  // added to the totals.
   void retire(const Peer& peer) GV_REQUIRES(mutex_) {
     std::erase_if(retired_,
                   [this](const std::shared_ptr<const Peer::Counters>& old) GV_REQUIRES(mutex_) {

@@ -1,7 +1,7 @@
-// RunKey: the one secret that the nodes of a run share. A value.
+// RunKey: the secret that the nodes of a run share. A value.
 //
-// Whoever holds it can be any node of the run: it makes every node's certificate (see tls.hpp). It
-// never appears in a message of ours, and a file with it is for its owner's eyes alone.
+// A process with this key can act as any node of the run: it can make every node's certificate (see
+// tls.hpp). The key is in no message of ours, and only its owner may read its file.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,10 +15,10 @@ class RunKey {
  public:
   /// From the system's randomness.
   static RunKey generate();
-  /// One line, "grapevine-run-key-1 " and 64 hexadecimal digits. Refuses, without quoting it: a
-  /// file that is not there, that others may read, or that is cut or anything else.
+  /// One line: "grapevine-run-key-1 " and 64 hexadecimal digits. Refuses, without quoting it, a
+  /// file that is missing, that others may read, that is cut, or that has other contents.
   static Result<RunKey> read(const std::string& path);
-  /// For its owner alone (mode 0600). Refuses a file that exists.
+  /// Only its owner may read it (mode 0600). Refuses a file that exists.
   Status write(const std::string& path) const;
 
   const std::array<uint8_t, 32>& secret() const { return secret_; }

@@ -33,7 +33,7 @@ void SimulatedTransport::log(double now, const FrameHeader& h, const Lease& payl
   const HeaderBytes header = encode(h);
   static_assert(sizeof header % sizeof(uint64_t) == 0);
   fold(header.data(), sizeof header);
-  if (!payload || payload.on_device()) return;  // the host cannot see it there
+  if (!payload || payload.on_device()) return;  // the host cannot read it there
   fold(payload.vec().data, payload_bytes(h));
 }
 

@@ -3,12 +3,12 @@
 //   control frame   latency (1 + jitter u)                u uniform in [-1, 1)
 //   bulk frame      that + transfer (1 + 0.1 u'),         transfer = transfer_s + bytes / bandwidth
 //
-// A plan's `bandwidth` comes before both: frames leave one after the other. A frame that a plan
-// corrupts is dropped, as a real link drops what fails its checksum.
+// A plan's `bandwidth` acts before both: frames leave one after the other. A frame that a plan
+// corrupts is dropped, as a real link drops a frame with a wrong checksum.
 //
-// Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every
-// frame is folded into the event-log hash with its time and its payload, so two runs with one hash
-// exchanged the same bytes at the same times; a header counts as its encoded bytes.
+// Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). The
+// event-log hash includes every frame with its time, encoded header and payload, so two runs with
+// the same hash exchanged the same bytes at the same times.
 #pragma once
 #include <vector>
 
@@ -37,7 +37,7 @@ class SimulatedTransport final : public Transport {
   static uint64_t after(uint64_t hash, uint64_t word) {
     return (hash ^ word) * 0x9E3779B97F4A7C15 + (hash >> 29);
   }
-  void fold(const void* data, size_t bytes);  // in words; the last one ends in zeros
+  void fold(const void* data, size_t bytes);  // in words, the last one padded with zeros
   void log(double now, const FrameHeader&, const Lease& payload);
 
   LinkModel model_;

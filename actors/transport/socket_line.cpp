@@ -10,14 +10,14 @@ namespace grapevine {
 
 struct LineRecord {
   static constexpr uint32_t kMagic = 0x314c5647;  // "GVL1"
-  static constexpr uint16_t kOffer = 0;           // else a LineNote::Kind
+  static constexpr uint16_t kOffer = 0;           // other kinds are a LineNote::Kind
 
   uint32_t magic = kMagic;
   uint16_t kind = kOffer;
   uint16_t unused = 0;
-  uint32_t slots = 0;     // offer: how many there are; else which one
-  uint32_t unused_2 = 0;  // so that no byte is left open
-  uint64_t value = 0;     // offer: bytes of a slot; else the number of the lending
+  uint32_t slots = 0;     // offer: their number; else the slot
+  uint32_t unused_2 = 0;  // padding
+  uint64_t value = 0;     // offer: bytes of a slot; else the number of the loan
   HeaderBytes header{};   // of a frame
 };
 static_assert(sizeof(LineRecord) == 24 + kHeaderBytes);
@@ -31,7 +31,7 @@ bool write_record(int socket, const LineRecord& record, std::span<const int> pas
   return send_passing(socket, {&piece, 1}, passed, MSG_DONTWAIT) == sizeof record;
 }
 
-/// Bytes, of a record that is too long more than were taken; 0: the end; -1: nothing is there.
+/// The bytes of a record, more than its size if it is too long; 0: the end; -1: there is no record.
 ssize_t receive_record(int socket, LineRecord& record, Descriptor& passed) {
   const ssize_t bytes =
       receive_passed(socket, &record, sizeof record, passed, MSG_DONTWAIT | MSG_TRUNC);
@@ -51,7 +51,7 @@ class SocketLine final : public MemoryLine {
 
 }  // namespace
 
-// --- who writes
+// --- writers
 
 bool LineSocket::offer(const LentMemory& memory) {
   LineRecord record;
@@ -66,7 +66,7 @@ bool LineSocket::send(const LineNote& note) {
   record.kind = static_cast<uint16_t>(note.kind);
   record.slots = note.lent.slot;
   record.value = note.lent.number;
-  if (note.kind == LineNote::Kind::released) --out_;  // before the other end knows, and lends again
+  if (note.kind == LineNote::Kind::released) --out_;  // before the other end knows and lends again
   if (note.kind == LineNote::Kind::frame) {
     if (++out_ > MemoryLine::kMostLent) return --out_, false;
     record.header = encode(note.header);
@@ -112,7 +112,7 @@ bool is_line(int fd) {
   return option(SO_DOMAIN) == AF_UNIX && option(SO_TYPE) == SOCK_SEQPACKET;
 }
 
-// --- who reads
+// --- the reader
 
 LineReader::LineReader(Loop& loop, std::shared_ptr<LineSocket> socket, uint64_t most_bytes,
                        RefusalCounters& refusals, LineEvents events, Lent lent)
@@ -125,7 +125,7 @@ LineReader::LineReader(Loop& loop, std::shared_ptr<LineSocket> socket, uint64_t 
                 kj::UnixEventPort::FdObserver::OBSERVE_READ_WRITE) {}
 
 kj::Promise<void> LineReader::run() {
-  constexpr int kTurn = 64;  // records; then the loop looks at its other sockets
+  constexpr int kTurn = 64;  // records; then the loop serves its other sockets
   for (int k = 0; k < kTurn; ++k) {
     const Read read = read_one();
     if (read == Read::later) return observer_.whenBecomesReadable().then([this] { return run(); });

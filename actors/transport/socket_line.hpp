@@ -1,6 +1,6 @@
-// A MemoryLine over a pair of sockets, one of which the lender passes along the bulk link. Each
-// message is one record of a SOCK_SEQPACKET, so it is written whole or not at all, by any thread.
-// The end of a process is the end of its socket.
+// A MemoryLine over a pair of sockets. The lender passes one of them over the bulk link. Each
+// message is one record of a SOCK_SEQPACKET, so any thread writes it whole or not at all. When a
+// process ends, its socket ends.
 //
 // Violations of the protocol are counted by their reason. A borrower closes the line to a lender
 // that errs. A lender lends no more to a borrower that errs, and waits for the end.
@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-/// The state that its two halves share: writers on any thread, the reader on the loop.
+/// The state that both halves share: writers on any thread, the reader on the loop.
 class LineSocket {
  public:
   enum class End : uint8_t { lender, borrower };
@@ -26,7 +26,7 @@ class LineSocket {
   LineSocket(Descriptor socket, End end, std::shared_ptr<Peer> peer)
       : socket_(std::move(socket)), end_(end), peer_(std::move(peer)) {}
 
-  /// The lender's first word.
+  /// The lender's first message.
   bool offer(const LentMemory&);
   bool send(const LineNote&);
   void finish();
@@ -35,25 +35,26 @@ class LineSocket {
   int fd() const { return socket_.fd(); }
   End end() const { return end_; }
   Peer& peer() const { return *peer_; }
-  /// Of a note that has come: whether one of them could have been said.
+  /// For a received note: whether one of this kind could have been sent.
   bool counts(LineNote::Kind);
 
  private:
   const Descriptor socket_;
   const End end_;
   const std::shared_ptr<Peer> peer_;
-  std::atomic<size_t> out_{0};  // lendings, as this end knows them
+  std::atomic<size_t> out_{0};  // loans, as this end knows them
 };
 
-/// On the loop.
+/// Runs on the loop.
 class LineReader {
  public:
-  /// The borrower's begins without events: `lent` makes them of the lender's first word.
+  /// The borrower's reader starts without events: `lent` makes them from the lender's first
+  /// message.
   using Lent = decltype(LinkEvents::lent);
   LineReader(Loop&, std::shared_ptr<LineSocket>, uint64_t most_bytes, RefusalCounters&, LineEvents,
              Lent);
 
-  /// To the line's end.
+  /// Runs until the line ends.
   kj::Promise<void> run();
 
  private:
@@ -68,20 +69,20 @@ class LineReader {
   RefusalCounters& refusals_;
   LineEvents events_;
   Lent lent_;
-  uint64_t slot_bytes_ = 0;  // of a lender that has offered
-  bool errs_ = false;        // the borrower: its end alone is awaited
+  uint64_t slot_bytes_ = 0;  // once the lender has offered
+  bool errs_ = false;        // the borrower errs: only its end is awaited
   kj::UnixEventPort::FdObserver observer_;
 };
 
-/// The part of a line that its users see.
+/// A line, for its users.
 std::shared_ptr<MemoryLine> handle_of(std::shared_ptr<LineSocket>);
 
-/// Two ends; both empty where the system grants none.
+/// Two ends; both empty if the system refuses them.
 struct LinePair {
   Descriptor here, there;
 };
 LinePair make_line_pair();
-/// Whether a descriptor that came from elsewhere is such an end.
+/// Whether a passed descriptor is such an end.
 bool is_line(int fd);
 
 }  // namespace grapevine

@@ -41,14 +41,14 @@ bool is_link_local(const sockaddr& address) {
   return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-// The address of this host from which `peer` ("host:port") is reached.
+// The address of this host on the way to `peer` ("host:port").
 std::optional<sockaddr_storage> source_towards(const std::string& peer) {
   const size_t colon = peer.rfind(':');
   if (colon == peer.npos) return std::nullopt;
   std::string host = peer.substr(0, colon);
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
   addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
+  hints.ai_socktype = SOCK_DGRAM;  // connecting such a socket sends nothing
   addrinfo* list = nullptr;
   if (::getaddrinfo(host.c_str(), peer.substr(colon + 1).c_str(), &hints, &list) != 0)
     return std::nullopt;
@@ -76,7 +76,7 @@ int bind_and_listen(int family, const sockaddr* address, unsigned size) {
   if (fd < 0) return -1;
   const int yes = 1;
   if (family != AF_UNIX) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // The path of bind() has the mode of the socket from the first moment on (unix(7), Linux).
+  // bind() creates the path with the mode of the socket (unix(7), Linux).
   if (family == AF_UNIX) ::fchmod(fd, 0600);
   if (::bind(fd, address, size) == 0 && ::listen(fd, kBacklog) == 0) return fd;
   const int error = errno;
@@ -135,7 +135,7 @@ std::string reachable(const std::string& address) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return address;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, ::freeifaddrs);
-  // A socket at [::] hears IPv4 too, by which more of the others reach it.
+  // A socket at [::] also takes IPv4, by which more other hosts can reach it.
   for (const int family : {AF_INET, AF_INET6}) {
     if (family == AF_INET6 && !v6) continue;
     for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {

@@ -1,4 +1,4 @@
-// Sockets to listen on: made before any event loop sees them, so that a refusal is a value.
+// Sockets for listening, made before an event loop uses them, so that a refusal is a value.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@ struct sockaddr;
 namespace grapevine {
 
 struct Listening {
-  int fd = -1;          // non-blocking; whoever takes it closes it
-  bool tcp = true;      // else a unix socket
-  std::string address;  // as it was given, with the actual port
+  int fd = -1;          // non-blocking; its taker closes it
+  bool tcp = true;      // false: a unix socket
+  std::string address;  // as given, with the actual port
 };
 
 /// The processes that may connect: those of this user (unix sockets), those of every user of this
@@ -23,29 +23,28 @@ enum class Reach { user, machine, network };
 /// resolve, is in use, or is beyond `reach`.
 Result<Listening> listen_on(const std::string& address, Reach reach);
 
-/// The address that other nodes can dial: the same, with an address of this host in place of a
-/// wildcard.
+/// The address that other nodes can dial: a wildcard is replaced by an address of this host.
 std::string reachable(const std::string& address);
 
-/// The address to listen at for other hosts as well as for this one: the given address, but all
-/// addresses of this host if the given host is a name that stands for loopback here (as a host's
-/// own name does on Debian). "localhost" and addresses are unchanged.
+/// The address to listen at for other hosts and this one. It is the given address, unless its host
+/// is a name for loopback here (as a host's own name is on Debian): then it is all addresses of
+/// this host. "localhost" and numeric addresses are unchanged.
 std::string open_to_others(const std::string& address);
 
-/// Where a process that joins `peers` ("host:port") listens: "host:0", with the address of this
-/// host from which the first of them on another host is reached. Where all are on this host:
-/// loopback, or with Reach::network all addresses, if the name of one is a host's (open_to_others).
-/// Empty: there is no way to any.
+/// Where a process that joins `peers` ("host:port") listens: "host:0", with this host's address on
+/// the way to the first peer on another host. If all peers are on this host: loopback, or with
+/// Reach::network all addresses, if the name of one is a host's (open_to_others). Empty: no peer
+/// can be reached.
 std::string own_address_towards(const std::vector<std::string>& peers, Reach reach);
 
-/// A socket that is bound and listens; -1 with errno. `family` of the address. A path's file is its
-/// owner's alone.
+/// A socket that is bound and listens; -1 with errno. `family` is that of the address. Only the
+/// owner may use a path's file.
 int bind_and_listen(int family, const sockaddr* address, unsigned size);
 
 /// "10.0.0.1:7000", or "unix".
 std::string address_text(const sockaddr&);
 
-/// The soft limit on open files becomes the hard one.
+/// Raises the soft limit on open files to the hard one.
 void raise_file_limit();
 
 }  // namespace grapevine

@@ -17,9 +17,9 @@ namespace {
 
 constexpr unsigned kUnackedMs = 3000;
 
-// The addresses that a name resolves to, in turn from any one of them on. A name of a service has
-// those of all its hosts, and this node's own may be one of them: so that each of them is tried
-// sooner or later, no attempt begins like the one before.
+// The addresses of a name, in order, starting at a random one. The name of a service has the
+// addresses of all its hosts, perhaps also of this one: a new random start in each attempt makes
+// sure that all are tried.
 std::vector<std::string> addresses_of(kj::NetworkAddress& name) {
   const std::string all = name.toString().cStr();
   if (all.starts_with("unix")) return {all};  // its path may have commas
@@ -39,7 +39,7 @@ kj::Promise<kj::AuthenticatedStream> connect_to(kj::Own<kj::NetworkAddress> addr
   return connecting.attach(kj::mv(address));
 }
 
-// The first of them, from `k` on, that takes the connection.
+// The first of them, from `k` on, that accepts the connection.
 kj::Promise<kj::AuthenticatedStream> connect_to_any(kj::Network& network,
                                                     std::vector<std::string> addresses, size_t k) {
   auto connected =
@@ -57,7 +57,7 @@ kj::Promise<kj::AuthenticatedStream> connect_to_any(kj::Network& network,
 void set_options(kj::AsyncIoStream& stream) {
   const int yes = 1;
   const unsigned unacked_ms = kUnackedMs;
-  // A stream that is gone already says so when it is read; unix sockets have no such options.
+  // A stream that is gone reports this when it is read. Unix sockets do not have these options.
   (void)kj::runCatchingExceptions([&] {
     stream.setsockopt(IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     stream.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);

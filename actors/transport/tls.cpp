@@ -25,7 +25,7 @@ using Bytes = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 constexpr char kPurpose[] = "grapevine run authority 1";
 constexpr long kValidS = 366L * 86400, kClocksDifferS = 86400;
 
-// All of these fail for want of memory only.
+// These functions fail only without memory.
 
 Key authority_key(const RunKey& run) {
   const std::unique_ptr<EVP_PKEY_CTX, Freed<EVP_PKEY_CTX_free>> hkdf(
@@ -53,7 +53,7 @@ void extend(X509* subject, X509* issuer, int kind, const char* value) {
   GV_CHECK(X509_add_ext(subject, extension.get(), -1) == 1);
 }
 
-/// Signed by itself when there is no issuer.
+/// Without an issuer it signs itself.
 Certificate certify(EVP_PKEY* subject, const std::string& name, EVP_PKEY* signer, X509* issuer) {
   Certificate made(X509_new());
   GV_CHECK(made != nullptr);
@@ -81,7 +81,7 @@ Certificate certify(EVP_PKEY* subject, const std::string& name, EVP_PKEY* signer
     extend(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
     extend(c, c, NID_key_usage, "critical,keyCertSign");
   }
-  GV_CHECK(X509_sign(c, signer, nullptr) > 0);  // Ed25519 names no digest
+  GV_CHECK(X509_sign(c, signer, nullptr) > 0);  // Ed25519 has no digest
   return made;
 }
 
@@ -94,8 +94,8 @@ std::string pem(Write write) {
   return {begin, static_cast<size_t>(size)};
 }
 
-// The library shows a certificate's name and no more of it. Explicit instantiation may name what is
-// private, so this reads the certificate itself, and does not compile where there is none.
+// The library gives only the name in a certificate. An explicit instantiation may name private
+// members, so this reads the certificate itself. It does not compile if the member is missing.
 template <void* kj::TlsPeerIdentity::*Certificate>
 struct Shown {
   friend void* certificate_of(kj::TlsPeerIdentity& peer) { return peer.*Certificate; }
@@ -126,7 +126,7 @@ kj::Own<kj::TlsContext> make_tls(const Identity& identity) {
   options.useSystemTrustStore = false;
   options.verifyClients = true;
   options.trustedCertificates = kj::arrayPtr(&authority, 1);
-  // The library's list of versions ends one before the one that it negotiates.
+  // The library's list of versions ends one before the version that it negotiates.
   options.minVersion = static_cast<kj::TlsVersion>(static_cast<int>(kj::TlsVersion::TLS_1_2) + 1);
   options.defaultKeypair = own;
   return kj::heap<kj::TlsContext>(kj::mv(options));

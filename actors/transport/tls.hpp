@@ -17,7 +17,7 @@
 
 namespace grapevine {
 
-/// The name that every leaf carries beside the node's own, for clients to check.
+/// The name that every certificate has beside the node's own, for clients to check.
 constexpr char kTlsHost[] = "node.grapevine";
 
 struct Identity {
@@ -26,16 +26,16 @@ struct Identity {
 
 Identity make_identity(const RunKey&, const std::string& node, const NodeKey&);
 
-/// Mutual TLS 1.3 between holders of the run key, and nobody else.
+/// Mutual TLS 1.3 between processes with the run key only.
 kj::Own<kj::TlsContext> make_tls(const Identity&);
 
-/// The name in the certificate that the other end showed; empty without one.
+/// The name in the other end's certificate; empty without one.
 std::string certified_name(kj::PeerIdentity&);
 
-/// The key of that certificate; 0 without one, or where it is of another kind.
+/// The key in that certificate; 0 without one, or if it is of another kind.
 PublicKey certified_key(kj::PeerIdentity&);
 
-/// Why a connection or its TLS did not come about, in our words where it is about keys.
+/// Why a connection or its TLS failed, in our words if it is about keys.
 std::string tls_reason_of(const kj::Exception&);
 
 }  // namespace grapevine

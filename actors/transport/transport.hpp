@@ -2,7 +2,7 @@
 // passes this interface; delays, losses and cuts act here and know no method.
 //
 // A frame is a header and a lease. Inside a process both are passed unchanged. Between processes
-// the links encode the header and decode it once at the receiver: a header in a Frame is valid.
+// the links encode the header, and the receiver decodes it once: a header in a Frame is valid.
 #pragma once
 #include <functional>
 #include <utility>
@@ -17,8 +17,8 @@ struct Frame {
   Lease payload;
 };
 
-/// The payload that the header announces, in the lease; empty if there is none or the lease holds
-/// less.
+/// The payload that the header announces, from the lease; empty if there is none or the lease is
+/// too small.
 inline Payload payload_of(const FrameHeader& h, Lease lease) {
   if (!lease || lease.vec().bytes() < payload_bytes(h)) return {};
   return {std::move(lease), h.dtype, static_cast<size_t>(h.count), h.version};
@@ -28,13 +28,13 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Sends at `now`; the payload is empty for kinds without one. Returns the bytes put on the link
-  /// (0: refused, the receiver is not known). A frame that the link loses was still sent. Any
+  /// Sends at `now`. The payload is empty for kinds without one. Returns the bytes put on the link
+  /// (0: refused, or the receiver is unknown). A frame that the link loses was still sent. Any
   /// thread.
   virtual uint64_t send(double now, const FrameHeader&, Lease payload) = 0;
 };
 
-/// Same process: the frame is in the receiver's mailbox when send returns.
+/// In one process: the frame is in the receiver's mailbox when send returns.
 class LocalTransport final : public Transport {
  public:
   using Deliver = std::function<void(int to, Frame)>;
