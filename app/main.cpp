@@ -1,4 +1,4 @@
-// The program `grapevine`: what the command line asks for, and the exit status.
+// The program `grapevine`: runs the command of the command line and returns its exit status.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ int refuse(const LogOptions& log, const Error& error) {
   return error.exit_status();
 }
 
-// Of a command line that is refused, and so has no options.
+// For a command line that is refused: it has no options yet.
 LogOptions log_wanted(int argc, char** argv) {
   constexpr std::string_view kOption = "--log-format", kJson = "json";
   LogOptions log;
@@ -58,7 +58,7 @@ void open_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
 }
 
-// Whether printed text did not reach its file. A pipe that its reader closed is no loss.
+// Whether printed text was lost. It is not lost if the reader closed its pipe.
 bool is_lost(std::FILE* printed) {
   struct stat about {};
   const bool failed = std::fflush(printed) != 0 || std::ferror(printed) != 0;

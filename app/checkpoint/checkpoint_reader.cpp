@@ -23,7 +23,7 @@ Result<CheckpointManifest> read_manifest(const DiskView& disk, const std::string
   return parse_manifest(path, *text);
 }
 
-// Numbers are what has no dimension.
+// Tensors without a dimension are numbers.
 RankRecordPtr record_of(const RankFile& file, std::vector<StoredTensor> tensors) {
   auto record = std::make_shared<RankRecord>();
   record->rank = file.rank;
@@ -185,7 +185,7 @@ Drift drift_of(const std::vector<RankFile>& ranks) {
     const RankRecord::Edge& other = found == ends.end() ? kNone : *found->second;
     const bool same_lives =
         end->incarnation == other.peer_incarnation && end->peer_incarnation == other.incarnation;
-    if (same_lives && end->exchanges <= other.exchanges) continue;  // told from the other end
+    if (same_lives && end->exchanges <= other.exchanges) continue;  // the other end reports it
     if (!same_lives && other.exchanges > 0 && i > j) continue;
     const uint64_t more = same_lives ? end->exchanges - other.exchanges : end->exchanges;
     drift.edges.push_back(

@@ -55,7 +55,7 @@ void CheckpointThread::stop() {
   stopped_ = true;
   task_.reset();
   changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return !busy_; });
-  if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));  // the run was faster
+  if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));  // the run ended first
 }
 
 void CheckpointThread::work() {
@@ -78,7 +78,7 @@ void CheckpointThread::carry(Task task) {
   const bool is_end = task.part.rank == nullptr;
   const Status happened = caught([&] { return is_end ? finish() : begin_and_write(task.part); });
   if (!happened) return fail(happened.error(), task.done);
-  task.part.rank = nullptr;  // before the next one is made
+  task.part.rank = nullptr;  // freed before the next one is made
   task.done(true, is_end ? kCheckpointAt + writer_.path() : "");
 }
 
@@ -89,7 +89,7 @@ Status CheckpointThread::begin_and_write(const CheckpointPart& part) {
 }
 
 Status CheckpointThread::finish() {
-  GV_CHECK(writer_.is_open());  // the last part comes behind a rank's
+  GV_CHECK(writer_.is_open());  // the last part follows a rank
   Lock lock(mutex_);
   const auto epoch = epoch_;
   const std::string topology = topology_;

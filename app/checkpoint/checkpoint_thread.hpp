@@ -1,4 +1,4 @@
-// CheckpointThread: writes the records of ranks to the real disk. It is one thread, so that no
+// CheckpointThread: writes the records of ranks to the real disk, on its own thread, so that no
 // actor waits for a disk. With the virtual clock there is no thread.
 //
 // If a disk fails, the present checkpoint is abandoned, the caller that ordered it gets the reason,
@@ -17,27 +17,29 @@
 
 namespace grapevine {
 
-constexpr char kCheckpointAt[] = "checkpoint ";  // is told of one that is whole, and its folder
+// Reported for a complete one, followed by its folder.
+constexpr char kCheckpointAt[] = "checkpoint ";
 
 class CheckpointThread {
  public:
-  /// The object that a script has stored with a rank; in any thread. Empty: there are no scripts.
+  /// The object that a script has stored with a rank. Called on any thread. Empty: there are no
+  /// scripts.
   using KeptOf = std::function<KeptBlob(int rank)>;
 
-  /// `say`: gets a line for each old checkpoint that cannot be removed; in any thread. `threaded`:
+  /// `say` gets a line for each old checkpoint that cannot be removed, on any thread. `threaded`:
   /// false makes the caller wait.
   CheckpointThread(const std::string& run_folder, RunIdentity, bool threaded,
                    std::function<void(const std::string&)> say, KeptOf kept = {});
   CheckpointThread(const CheckpointThread&) = delete;
   ~CheckpointThread();
 
-  /// The graph of now, for the manifests.
+  /// The present graph, for the manifests.
   void set_epoch(uint64_t epoch, const std::string& topology);
   /// The score of the last test.
   void set_score(const Score&);
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
-  /// Stops writing. An incomplete checkpoint is removed.
+  /// Stops writing, and removes an incomplete checkpoint.
   void stop();
 
  private:
@@ -53,7 +55,7 @@ class CheckpointThread {
 
   const std::function<void(const std::string&)> say_;
   const KeptOf kept_;
-  CheckpointWriter writer_;  // the thread's, until stop()
+  CheckpointWriter writer_;  // the thread uses it until stop()
   Mutex mutex_;
   std::condition_variable changed_;
   std::optional<Task> task_ GV_GUARDED_BY(mutex_);

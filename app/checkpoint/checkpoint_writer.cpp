@@ -28,7 +28,7 @@ void add(DiskEffects& to, DiskEffects more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Samples since the last cut of the data. Newcomers share the data of others.
+// Samples since the last cut of the data. Ranks that joined share the data of others.
 uint64_t position_of(const RankRecord& record, const RunIdentity& run) {
   uint64_t first = 0;
   if (!run.cuts.empty()) {
@@ -87,7 +87,7 @@ DiskEffects CheckpointWriter::begin(uint64_t gradients) {
   uint64_t newest = 0;
   for (const auto& [name, known] : there_)
     newest = std::max(newest, known.serial);
-  // One of this number stays: nothing may happen to it before the next one is whole.
+  // If a kept checkpoint has this number, it must not change before the next one is complete.
   name_ = checkpoint_name(gradients);
   for (uint64_t k = newest + 1; stays(name_); ++k)
     name_ = fmt::format("{}-{}", checkpoint_name(gradients), k);
@@ -155,15 +155,15 @@ DiskEffects CheckpointWriter::tidy() {
         known.manifest == Manifest::good && (known.serial >= oldest || name == best_one);
     if (is_kept || known.manifest == Manifest::later) return false;
     const std::string old = folder_ + "/" + name;
-    // Without its manifest it is none, so half of it is none either.
+    // Without its manifest it is no checkpoint, so a half-removed folder is none either.
     add(effects, {RemoveFile{old + "/" + kManifestName}, SyncFolder{old}, RemoveFolder{old}});
     return true;
   });
   return effects;
 }
 
-// By what the newest is judged by; of equals the oldest, which was written next to the test. Empty:
-// none tells a score.
+// The best by the newest one's measure; of equal ones the oldest, which was written directly after
+// the test. Empty: none has a score.
 std::string CheckpointWriter::best() const {
   std::map<uint64_t, std::string> names;
   for (const auto& [name, known] : there_)

@@ -2,14 +2,15 @@
 // complete is complete whenever the machine stops. A state machine without I/O: it returns the
 // operations (disk_effect.hpp).
 //
-//   begin    the folder of its number; its parents' entries synced
+//   begin    the folder of its number; the entries of its parent folders synced
 //   rank     NAME.part written, synced, renamed: one after the other, as they are recorded
-//   commit   the folder synced; manifest.json likewise, last; the folder synced again
-//   tidy     only now older checkpoints than the last kKept are removed, and incomplete ones; the
+//   commit   the folder synced; then manifest.json likewise, as the last file; the folder synced
+//            again
+//   tidy     only now checkpoints older than the last kKept, and incomplete ones, are removed; the
 //            one with the best score is kept
 //
 // After an error of the disk: abandon(). A checkpoint whose manifest has a later format is never
-// touched.
+// changed.
 #pragma once
 #include <map>
 #include <set>
@@ -24,7 +25,7 @@ class CheckpointWriter {
  public:
   static constexpr size_t kKept = 3;
 
-  /// `folder`: RUN/checkpoints. `there`: the folders in it.
+  /// `folder`: RUN/checkpoints. `there`: its folders.
   CheckpointWriter(std::string folder, std::map<std::string, CheckpointFolder> there, RunIdentity);
 
   bool is_open() const { return open_; }
@@ -33,10 +34,10 @@ class CheckpointWriter {
   DiskEffects rank(const RankRecordPtr&, KeptBlob kept = {});
   DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc,
                      std::optional<Score> = {});
-  DiskEffects tidy();     // REQUIRES: what commit() said has happened
-  DiskEffects abandon();  // what has been written since begin() goes
+  DiskEffects tidy();     // REQUIRES: the operations of commit() have succeeded
+  DiskEffects abandon();  // removes all that was written since begin()
 
-  /// Of the open checkpoint, or of the last one.
+  /// The open checkpoint, or the last one.
   std::string path() const { return folder_ + "/" + name_; }
 
  private:
@@ -51,8 +52,8 @@ class CheckpointWriter {
   CheckpointManifest manifest_;
 };
 
-/// The beginning of a rank's file. The bytes of the vectors follow in order, then the statistics,
-/// then the numbers.
+/// The head of a rank's file. The bytes of the vectors follow in order, then the statistics, then
+/// the numbers.
 WriteFile file_of(const std::string& path, const RankRecordPtr&);
 
 }  // namespace grapevine

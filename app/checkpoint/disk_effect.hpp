@@ -1,6 +1,6 @@
 // DiskEffect: one operation on a disk. The writer of checkpoints chooses the order of the
-// operations. A disk carries them out: the real one (real_disk.hpp), or the disk of the tests,
-// which loses unsynced data.
+// operations. A disk carries them out: the real one (real_disk.hpp), or the tests' disk, which
+// loses data that are not synced.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,28 +13,28 @@ namespace grapevine {
 
 struct MakeFolder {
   std::string path;
-};  // nothing where it is there
+};  // no effect if it exists
 struct WriteFile {
   std::string path;
-  std::string head;                   // what it begins with
-  std::vector<Piece> pieces;          // what follows
-  std::shared_ptr<const void> owner;  // of the pieces
-};  // new, or in place of what was there; nothing of it is kept back in the process
+  std::string head;                   // the first bytes
+  std::vector<Piece> pieces;          // the bytes after them
+  std::shared_ptr<const void> owner;  // keeps the pieces alive
+};  // creates or replaces the file; no part stays in the process's buffers
 struct SyncFile {
   std::string path;
 };
 struct Rename {
-  std::string from, to;  // in place of what was there
+  std::string from, to;  // replaces an existing file
 };
 struct SyncFolder {
   std::string path;
 };
 struct RemoveFile {
   std::string path;
-};  // nothing where it is not there
+};  // no effect if it does not exist
 struct RemoveFolder {
   std::string path;
-};  // with what is left in it; nothing where it is not there
+};  // with its contents; no effect if it does not exist
 
 using DiskEffect =
     std::variant<MakeFolder, WriteFile, SyncFile, Rename, SyncFolder, RemoveFile, RemoveFolder>;

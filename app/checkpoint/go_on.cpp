@@ -27,7 +27,7 @@ Error refused(const Checkpoint& checkpoint, const std::string& why) {
 
 namespace {
 
-// "3 edges (0-1, 2-3, 4-5)", by their ends.
+// "3 edges (0-1, 2-3, 4-5)".
 std::string named(const std::vector<std::pair<int, int>>& edges) {
   constexpr size_t kNamed = 8;
   std::string names;
@@ -44,7 +44,7 @@ void tell_drift(const std::vector<RankFile>& ranks, std::vector<std::string>& to
   std::vector<std::pair<int, int>> edges;
   for (const Drift::Edge& edge : drift.edges)
     edges.push_back({edge.i, edge.j});
-  constexpr double kRounding = 1.005;  // of three digits: what is told is never too little
+  constexpr double kRounding = 1.005;  // rounded up: the bound has three digits
   if (!edges.empty())
     told.push_back(
         fmt::format("the sum that gossip conserves has an error of at most {} in norm: one end "
@@ -79,7 +79,7 @@ int nodes_in(const std::string& folder) {
 
 namespace {
 
-// Of push-sum, whose weights are as many as there are ranks where nothing is under way.
+// Push-sum: the weights sum to the number of ranks if nothing is under way.
 void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
                   std::vector<std::string>& told) {
   double sum = 0;
@@ -112,7 +112,7 @@ std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption&
   return told;
 }
 
-// As many ranks as all processes of the run together had.
+// The number of ranks of all processes of the run.
 int ranks_of_all(const CheckpointManifest& manifest) {
   using Json = nlohmann::ordered_json;
   const Json options = json_of_text<Json>(manifest.run.options);
@@ -128,8 +128,8 @@ RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
   return {first, least - first, ranks_of_all(checkpoint.manifest)};
 }
 
-// The ranks of the checkpoint, and those of the other nodes of its launch, whose folders are beside
-// its run's: as the newest manifest of each has them, if its run was of as many ranks.
+// The ranks of the checkpoint, and those of the other nodes of its launch, whose folders are next
+// to it: from the newest manifest of each node whose run had the same number of ranks.
 std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
   std::vector<RankFile> ranks = checkpoint.manifest.ranks;
   const std::string run = run_of(checkpoint.path);
@@ -137,7 +137,7 @@ std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
   std::vector<std::string> nodes;
   for (int k = 0; k < nodes_in(launch); ++k)
     nodes.push_back(folder_of_node(launch, k));
-  if (std::erase(nodes, run) == 0) return ranks;  // a node of no launch
+  if (std::erase(nodes, run) == 0) return ranks;  // no node of a launch
   for (const std::string& node : nodes) {
     auto manifest = newest_manifest(real_disk(), node);
     if (!manifest || ranks_of_all(*manifest) != total) continue;
@@ -166,7 +166,7 @@ Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, co
   return Done{};
 }
 
-// Of samples that have been taken none comes again before the others have.
+// No sample comes again before all others have been taken.
 Status walk_on(const Checkpoint& checkpoint, const std::vector<RankFile>& recorded,
                const PlacedRanks& placed, RankPlaces were, RankPlaces are, Objective& objective,
                std::vector<DataCut>& cuts) {

@@ -16,8 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kEdgesAtMost = 1 << 20;
-constexpr uint32_t kMostGenerations = 1 << 16;  // as members take of each other
-constexpr size_t kNameBytes = 64;               // of what a model is judged by
+constexpr uint32_t kMostGenerations = 1 << 16;  // the most that members accept
+constexpr size_t kNameBytes = 64;               // of a score's measure
 constexpr char kHash[] = "xxh3";
 
 std::string hash_of(Json object) {
@@ -82,8 +82,8 @@ Json json_of(const std::vector<TensorShape>& tensors) {
   return array;
 }
 
-/// Reads members of objects whose author may be anybody. After the first that is missing or of the
-/// wrong type good() is false.
+/// Reads members of objects that anybody may have written. good() is false after the first one that
+/// is missing or of the wrong type.
 class MemberReader {
  public:
   explicit MemberReader(std::string& complaint) : complaint_(complaint) {}
@@ -154,7 +154,7 @@ RankRecord::Edge edge_of(const Json& json, MemberReader& read) {
 RankFile rank_of(const Json& json, MemberReader& read) {
   RankFile rank;
   rank.rank = static_cast<int>(read.count(json, "rank", 1 << 30));
-  rank.file = rank_file_name(rank.rank);  // and no other path
+  rank.file = rank_file_name(rank.rank);  // never another path
   rank.bytes = read.count(json, "bytes");
   rank.hash = read.hash(json, kHash);
   rank.gradients = read.count(json, "gradients");

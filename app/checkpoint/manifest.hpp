@@ -1,12 +1,12 @@
 // The manifest: the contents and the identity of a checkpoint. It is written last: a checkpoint is
 // complete if its manifest exists and its files have the hashes in the manifest.
 //
-//   RUN/checkpoints/000012345/rank-7.safetensors    RankRecord: vectors, numbers (of no dimension)
-//                             rank-7.kept           what a script has stored with it, unchanged
+//   RUN/checkpoints/000012345/rank-7.safetensors    RankRecord: vectors, and numbers as scalars
+//                             rank-7.kept           the object that a script has stored, unchanged
 //                             manifest.json
 //
 // The folder's number counts the gradients of all ranks here. The serial number, which is unique in
-// a run, tells which checkpoint is newer. The manifest of every format, later ones included, is a
+// a run, tells which checkpoint is newer. The manifest of every format, also of later ones, is a
 // JSON object with its "format" and with "xxh3", the hash of all the rest. So a later format can be
 // distinguished from a damaged manifest.
 #pragma once
@@ -34,11 +34,11 @@ struct RankFile {
   std::string file;
   uint64_t bytes = 0, hash = 0;  // XXH3 of the whole file
   uint64_t gradients = 0;        // of the rank
-  uint64_t position = 0;         // in its data: samples that it has taken since the last cut
+  uint64_t position = 0;         // in its data: samples taken since the last cut
   std::vector<std::pair<std::string, uint64_t>> counters;  // of its random streams
   std::vector<RankRecord::Edge> edges;
-  struct Kept {                    // what its script has left: rank-7.kept
-    uint64_t bytes = 0, hash = 0;  // 0 bytes: nothing
+  struct Kept {                    // the object that its script has stored: rank-7.kept
+    uint64_t bytes = 0, hash = 0;  // 0 bytes: none
     uint64_t steps = 0;
   } kept;
   GuestShare share;  // of its script
@@ -51,38 +51,38 @@ struct TensorShape {
   bool operator==(const TensorShape&) const = default;
 };
 
-/// The statements of a run about itself in each of its checkpoints.
+/// The description of a run in each of its checkpoints.
 struct RunIdentity {
-  uint64_t job = 0;                // hash of what a rank's state consists of
+  uint64_t job = 0;                // hash of the contents of a rank's state
   uint64_t layout = 0;             // hash of its tensors
   std::string job_is;              // in words
-  std::string options;             // a JSON object, as run.json has it
-  std::string node;                // its name, of a run of several
-  uint64_t batch = 0;              // samples of a gradient
-  uint64_t data = 0;               // hash of the samples; 0: not known
+  std::string options;             // a JSON object, as in run.json
+  std::string node;                // its name in a run of several processes
+  uint64_t batch = 0;              // samples per gradient
+  uint64_t data = 0;               // hash of the samples; 0: unknown
   std::string data_is = {};        // in words: the model and the samples
-  uint32_t generation = 0;         // of the run: one more each time that it is resumed
-  std::vector<DataCut> cuts = {};  // of its data, by earlier lives with other numbers of ranks
-  std::vector<TensorShape> tensors = {};  // of the model; empty: an older program wrote it
+  uint32_t generation = 0;         // of the run; grows by one at each resumption
+  std::vector<DataCut> cuts = {};  // of its data, from earlier lives with other numbers of ranks
+  std::vector<TensorShape> tensors = {};  // of the model; empty: written by an older program
 };
 
 struct CheckpointManifest {
   RunIdentity run;
   uint64_t serial = 0;
-  uint64_t gradients = 0;  // of all ranks here, when it began
+  uint64_t gradients = 0;  // of all ranks here, at the start of the checkpoint
   uint64_t epoch = 0;
   std::string topology;
   std::string written;          // UTC
-  std::optional<Score> score;   // of the last test before it was written
-  std::vector<RankFile> ranks;  // rising
+  std::optional<Score> score;   // of the last test before it
+  std::vector<RankFile> ranks;  // by rising rank
 };
 
-/// The state of a folder among the checkpoints, judged by its manifest alone.
+/// The state of a checkpoint's folder, from its manifest alone.
 struct CheckpointFolder {
-  enum class Manifest { none, damaged, later, good };  // later: its format is one of later programs
+  enum class Manifest { none, damaged, later, good };  // later: the format of a later program
   Manifest manifest = Manifest::none;
-  uint64_t serial = 0;         // of a good one
-  std::optional<Score> score;  // likewise, where it tells one
+  uint64_t serial = 0;         // of a good manifest
+  std::optional<Score> score;  // likewise, if it has one
 };
 
 /// 000012345
@@ -92,13 +92,13 @@ std::string kept_file_name(int rank);
 
 std::string text_of(const CheckpointManifest&);
 
-/// A JSON object's text with the hash of the rest in it, in place of the one that it had.
+/// The text of a JSON object with the hash of the rest, which replaces an earlier hash.
 std::string sealed(const std::string& object);
 
 CheckpointFolder folder_of(const std::string& manifest_text);
 
-/// Errors (user): no JSON, another hash, something missing or of the wrong type, a later format;
-/// each begins with `path`.
+/// Errors (user), each starting with `path`: no JSON, a wrong hash, an entry that is missing or of
+/// the wrong type, a later format.
 Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text);
 
 }  // namespace grapevine

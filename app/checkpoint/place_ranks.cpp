@@ -22,7 +22,7 @@ uint64_t share_of(uint64_t gradients, RankPlaces were, RankPlaces are) {
   return static_cast<uint64_t>(std::floor(static_cast<double>(gradients) * share));
 }
 
-// Without what belongs to edges.
+// Without the data of edges.
 std::shared_ptr<RankRecord> copy_of(const RankRecord& of, int rank) {
   auto copy = std::make_shared<RankRecord>();
   copy->rank = rank;

@@ -1,12 +1,12 @@
-// Places the ranks of a checkpoint in a run with the same number of ranks, fewer or more.
+// Places the ranks of a checkpoint in a run with the same number of ranks, or with fewer or more.
 //
 //   has a record      resumes from it
-//   is new, was gone  starts with the x of the next rank that has one, and x~ = x
-//   has no place      is dropped; a line tells by how much that moves the mean
+//   has no record     starts with the x of the next rank that has one, and x~ = x
+//   has no place      is dropped; a line tells how far this moves the mean
 //
 // Schedules and the end of a run follow the gradients of a rank. So if n' ranks replace n, each
-// counts as if it had taken n / n' of its gradients: the work that is done and the rest stay the
-// same. Exchanges of edges are forgotten then.
+// counts as if it had taken n / n' of its gradients: the finished work and the rest stay the same.
+// The exchanges of edges are then forgotten.
 #pragma once
 #include <string>
 #include <vector>
@@ -25,33 +25,33 @@ struct PlacedRanks {
   std::vector<std::string> told;     // a line each
 };
 
-/// REQUIRES: recorded rise by rank, from were.first on, and there is one.
+/// REQUIRES: `recorded` is not empty, and rises by rank from were.first on.
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
 
-/// By how much the mean of x moves where some ranks are left out. One rank after the other, so that
-/// they need not all be in memory.
+/// How far the mean of x moves if some ranks are left out. Ranks are added one after the other, so
+/// that they need not all be in memory.
 class MovedMean {
  public:
-  /// REQUIRES: of as many elements as those before. `stays`: it is not left out.
+  /// REQUIRES: the same number of elements each time. `stays`: the rank is not left out.
   void add(const RankRecord&, bool stays);
-  /// "the mean moves by 0.1 in norm; its norm is 3"; empty where none or all are left out.
+  /// "the mean moves by 0.1 in norm; its norm is 3"; empty if no ranks or all are left out.
   std::string text() const;
 
  private:
-  Buffer kept_, left_out_;  // sums; empty: nothing was added
+  Buffer kept_, left_out_;  // sums; empty: no rank was added
   size_t kept_ranks_ = 0, ranks_left_out_ = 0;
 };
 
-/// For methods whose ranks wait for each other in rounds. When they are recorded, ranks are in
+/// For methods with rounds in which ranks wait for each other. When they are recorded, ranks are in
 /// different rounds, less than the number of ranks apart. All resume from the lowest round, so that
 /// no rank ends before the others and leaves them with a smaller graph. A line tells how many ranks
 /// were ahead and by how many rounds. `recorded`: of all processes.
 void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks&, RankPlaces were,
                   RankPlaces are);
 
-/// The positions for the data. `recorded`: of all processes whose manifests are there; the other
-/// ranks are assumed to be at the average position of these.
+/// The positions in the data. `recorded`: of all processes with a manifest here. The other ranks
+/// are assumed to be at the average position of these.
 DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks&, RankPlaces were,
                RankPlaces are);
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each says whether it has happened; if not, errno says why.
+// Each returns whether it succeeded; if not, errno has the reason.
 
 bool happen(const MakeFolder& make) {
   return ::mkdir(make.path.c_str(), 0777) == 0 || errno == EEXIST;

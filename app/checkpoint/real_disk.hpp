@@ -1,4 +1,4 @@
-// The disk of this machine, for what writes and reads checkpoints.
+// The disk of this machine, for checkpoints.
 #pragma once
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/disk_effect.hpp"

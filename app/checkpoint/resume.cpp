@@ -32,7 +32,7 @@ std::string text_of(const Json& value) {
   return text ? *text : json_text(value);
 }
 
-// As set_option understands it, so that 0.1 and 1e-1 are one value.
+// In the form of set_option, so that 0.1 and 1e-1 are equal.
 std::string normal(const std::string& name, const std::string& text) {
   Options scratch;
   const OptionTable table = option_table(scratch);
@@ -46,7 +46,7 @@ std::string state_of(const Json& record) {
   return told ? found->get<std::string>() : "";
 }
 
-// What made the run fail, from run.json; empty: unknown, or it did not fail.
+// Why the run failed, from run.json; empty: unknown, or it did not fail.
 std::string failed_by(const Json& record) {
   if (state_of(record) != "failed" || !record.contains("failure")) return "";
   const Json& failure = record["failure"];
@@ -54,10 +54,9 @@ std::string failed_by(const Json& record) {
   return told ? failure["by"].get<std::string>() : "";
 }
 
-// It was killed, drained or stopped, ended because somebody wanted the machine, or failed by what
-// another start may find mended: a full disk, a device that was lost, a port that was taken. A run
-// that has diverged does it again from where it is, and a unit that is started again and again
-// would never come to rest.
+// Whether the run can resume. It was killed, drained or stopped; or preempted; or it failed for a
+// reason that may have passed: a full disk, a lost device, a port in use. A run that has diverged
+// would diverge again, and a service that restarts it would never stop.
 bool is_left(const Json& record) {
   const std::string state = state_of(record), by = failed_by(record);
   return state == "running" || state == "drained" || state == "stopped" ||
@@ -99,7 +98,7 @@ Status take_up(const Checkpoint& checkpoint, Options& options, Objective& object
   return Done{};
 }
 
-// Its last life may still be about to end: what it leaves is looked at once it has.
+// The run's last life may be about to end: waits for it.
 Result<FolderLock> lock_run(const std::string& folder) {
   constexpr double kPatience_s = 2;
   auto lock = FolderLock::take(folder, kPatience_s);
@@ -151,7 +150,7 @@ std::string resumed_by_node(const Options& launch, int node) {
 
 namespace {
 
-// Of nodes that have no place any more. Each checkpoint is in memory while it is added.
+// For nodes without a place. One checkpoint at a time is in memory.
 std::string moved_mean(const std::string& folder, const std::vector<int>& there, int nodes) {
   MovedMean mean;
   size_t size = 0;
@@ -224,7 +223,7 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
   if (!manifest) return manifest.error();
   Json record = json_of_text<Json>(manifest->run.options);
   if (record.contains("epochs") && record["epochs"] != 0)
-    record.erase("gradients");  // they follow from the epochs
+    record.erase("gradients");  // the epochs determine them
   Options scratch;
   const OptionTable table = option_table(scratch);
   std::vector<ConfigEntry> entries;
@@ -278,7 +277,8 @@ Result<Beginning> beginning_of(Options& options, Objective& objective) {
                    "whose run has finished, accepted: one that has not, or another "
                    "folder by --out");
   if (Status on = take_up(*checkpoint, options, objective, begins); !on) return on.error();
-  ++begins.resumption.generation;  // the same command again is the same run, which may still live
+  // The same command again is the same run, which may still be alive.
+  ++begins.resumption.generation;
   return begins;
 }
 

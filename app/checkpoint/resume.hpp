@@ -13,41 +13,41 @@
 
 namespace grapevine {
 
-/// The value in run.json that tells that a run was refused before it began.
+/// The value in run.json if a run was refused before it began.
 inline constexpr char kStartRefused[] = "start";
 
 /// The run.json of a folder; null if there is none.
 nlohmann::ordered_json record_in(const std::string& folder);
 
-/// If `given` has --resume: the entries of the run's record, then the given ones; --ranks may be
-/// another number, and --topology another graph then. In a run of several processes the record is
-/// that of a node, for launch the first one; --ranks is given again. Errors (user): there is no
-/// checkpoint, or a given option contradicts the record.
+/// If `given` has --resume: the entries of the run's record, then the given ones. --ranks may be
+/// another number; then --topology may be another graph. In a run of several processes the record
+/// is that of a node (for launch, the first one), and --ranks must be given again. Errors (user):
+/// there is no checkpoint, or a given option contradicts the record.
 Result<std::vector<ConfigEntry>> with_record(Command, const std::vector<ConfigEntry>& given);
 
-/// The identity that a checkpoint of this run has. `node`: this process's name in a run of several.
+/// The identity in the checkpoints of this run. `node`: this process's name in a run of several.
 RunIdentity identity_of(const Options&, const Objective&, const std::string& node = "");
 
 struct Beginning {
-  std::optional<FolderLock> lock;  // of --out, where an earlier life of the run goes on there
-  Resumption resumption;           // empty: begins at the start
-  std::vector<KeptBlob> kept;      // by place; what scripts have left with the ranks
-  std::vector<DataCut> cuts;       // of the data, which the objective has heard of
-  std::vector<std::string> told;   // what the user should know, a line each
+  std::optional<FolderLock> lock;  // of --out, if an earlier life of the run resumes there
+  Resumption resumption;           // empty: starts from the initial point
+  std::vector<KeptBlob> kept;      // by place; the objects that scripts have stored
+  std::vector<DataCut> cuts;       // of the data; the objective has them too
+  std::vector<std::string> told;   // messages for the user, a line each
 };
 
-/// Sets --out if --resume implies it, and the graph of the run. Errors (user): nothing to resume
-/// from, and why; a checkpoint of something else; a run that has finished; options that differ from
-/// those of the run in --out; or another process that has that run.
+/// Sets --out if --resume implies it, and the graph of the run. Errors (user): there is nothing to
+/// resume from (with the reason); a checkpoint of another job; a finished run; options that differ
+/// from those of the run in --out; another process that uses that run.
 Result<Beginning> beginning_of(Options&, Objective&);
 
 /// The folder of an earlier launch's node from which a node of this launch resumes: its own, or, if
 /// there are more nodes now, another one's. On other machines each node has its own.
 std::string resumed_by_node(const Options& launch, int node);
 
-/// Lines about the nodes of the earlier launch that a launch resumes: the dropped nodes and by how
-/// much that moves the mean, the new nodes, and the edges on which one end recorded one exchange
-/// more. For other machines only what is in folders that this machine sees.
+/// Lines about the nodes of the earlier launch that a launch resumes: the dropped nodes and how far
+/// this moves the mean, the new nodes, and the edges on which one end recorded one exchange more.
+/// For other machines it knows only folders that this machine can read.
 std::vector<std::string> told_of_nodes(const Options& launch);
 
 }  // namespace grapevine

@@ -25,7 +25,7 @@ class Saver {
   /// The final settings, objective and hooks. Exceptions of the objective are kept.
   Status begin(Settings&, int& first_rank, std::shared_ptr<Objective>&, RunHooks&);
 
-  /// Exceptions of the user's functions that the run does not know of.
+  /// Exceptions of the user's functions that do not come from the run.
   std::optional<Error> thrown() const { return thrown_->first(); }
 
  private:
@@ -44,7 +44,7 @@ class Saver {
   std::unique_ptr<CheckpointThread> thread_;
 };
 
-// The thread that writes speaks, too: it and the run take turns.
+// The writing thread and the run call the function in turns.
 template <class Value>
 void take_turns(std::function<void(Value)>& told, const std::shared_ptr<Mutex>& turn) {
   if (!told) return;
@@ -81,7 +81,7 @@ Status Saver::begin(Settings& settings, int& first_rank, std::shared_ptr<Objecti
 }
 
 Status Saver::open() {
-  constexpr double kPatience_s = 2;  // with a life of the run that is about to end
+  constexpr double kPatience_s = 2;  // for a life of the run that is about to end
   std::string& out = saving_.out;
   const std::string run = saving_.resume.empty() ? std::string() : run_of(saving_.resume);
   if (out.empty()) out = run;
@@ -155,7 +155,7 @@ void Saver::save(const Settings& settings, const Objective& objective, Every eve
   };
 }
 
-// The joint result of the run and the saver.
+// The result of the run and the saver together.
 template <class Ran>
 Result<Ran> told_by(const Saver& saver, Result<Ran> ran) {
   if (const auto what = saver.thrown()) return *what;

@@ -27,8 +27,8 @@ void put(Vec to, size_t k, double value) {
   }
 }
 
-/// How a file calls the tensors of a model: as the layouts do, or with what was around the model
-/// when it was saved: "module.fc.weight" of DistributedDataParallel, "_orig_mod.fc.weight" of
+/// The names of a model's tensors in a file: those of the layout, or with prefixes of a wrapper
+/// around the saved model: "module.fc.weight" of DistributedDataParallel, "_orig_mod.fc.weight" of
 /// torch.compile, "model.fc.weight" of Lightning.
 class NamesInFile {
  public:
@@ -50,7 +50,7 @@ class NamesInFile {
     }
   }
 
-  /// More than one: the file has several models like it.
+  /// More than one: the file has several such models.
   const std::vector<std::string>& prefixes() const { return prefixes_; }
 
   const TensorInfo* find(const std::string& name) const {
@@ -74,7 +74,7 @@ class NamesInFile {
   std::vector<std::string> prefixes_;
 };
 
-/// Takes tensors out of a file by a layout's names and shapes.
+/// Takes tensors from a file by a layout's names and shapes.
 class Taker {
  public:
   Taker(const TensorFile& file, const NamesInFile& names) : file_(file), names_(names) {}
@@ -127,7 +127,7 @@ class Taker {
   std::vector<std::string> complaints_;
 };
 
-/// The first few, and how many more there are.
+/// The first few, and the number of the others.
 void say(const std::string& path, const std::vector<std::string>& lines) {
   constexpr size_t kTold = 20;
   for (size_t k = 0; k < std::min(kTold, lines.size()); ++k)
@@ -145,8 +145,8 @@ Error refused_tensors(const std::string& path, size_t count) {
                                    count == 1 ? " does not" : "s do not"));
 }
 
-// The tensors of a checkpoint that do not fit, a line each. None: the mismatch is not in names or
-// shapes, or an older program has not recorded them.
+// The tensors of a checkpoint that do not fit, a line each. Empty: names and shapes fit, or an
+// older program did not record them.
 std::vector<std::string> misfits(const std::vector<TensorShape>& recorded,
                                  const ParameterLayout& layout) {
   std::vector<std::string> lines;

@@ -1,4 +1,4 @@
-// grapevine ctl: a console of a node that runs.
+// grapevine ctl: a console of a running node.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr char kFollow[] = "follow", kMetrics[] = "metrics";
 struct Verb {
   const char* name;
   ConsoleVerb verb;
-  const char* argument;  // what it takes; null: nothing
+  const char* argument;  // null: none
   bool optional = false;
 };
 
@@ -73,7 +73,7 @@ Result<const Verb*> verb_of(const Options& o) {
                   accepted, o.address));
 }
 
-// How many of the last events are wanted; all that the node remembers without a number.
+// The number of events to show; without a number all that the node has kept.
 Result<size_t> last_events(const std::string& argument) {
   if (argument.empty()) return SIZE_MAX;
   if (const auto last = number_of<size_t>(argument)) return *last;
@@ -136,7 +136,7 @@ std::string counted(const Json& counts) {
   return text.empty() ? "none" : text;
 }
 
-// Most are nobody's fault: an offer comes at a moment at which its rank cannot take it.
+// Most are normal: an offer comes when its rank cannot take it.
 std::string declined(const Json& by_reason) {
   constexpr std::pair<const char*, const char*> kWords[] = {
       {"busy", "busy with another exchange"},
@@ -245,8 +245,8 @@ void tell_events(const Options& o, const Json& status) {
     std::printf("%s\n", line.get<std::string>().c_str());
 }
 
-// Prints the node's answer in the requested form. Throws Json::exception if it is not the answer of
-// a node.
+// Prints the node's answer in the requested form. Throws Json::exception if the answer is not that
+// of a node.
 Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   if (verb == ConsoleVerb::reconfigure || verb == ConsoleVerb::drain || verb == ConsoleVerb::stop ||
       verb == ConsoleVerb::inject || verb == ConsoleVerb::checkpoint) {
@@ -296,7 +296,7 @@ Status save_snapshot(const Options& o) {
   return Done{};
 }
 
-// Each event as it comes, until the node ends or the user stops.
+// Prints each event as it comes, until the node ends or the user stops.
 Status follow(const Options& o) {
   return follow_node(o.address, o.peers.key, {ConsoleVerb::events, kFollow}, [&](const auto& part) {
     if (o.json)

@@ -1,4 +1,5 @@
-// grapevine data: the partition of a labelled data set, the samples of each label on each rank.
+// grapevine data: the partition of a labelled data set: how many samples of each label each rank
+// has.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ uint64_t sum(const std::vector<uint64_t>& row) {
   return std::accumulate(row.begin(), row.end(), uint64_t{0});
 }
 
-// Of a rank's samples, the part that has its most frequent label.
+// The share of a rank's samples that have its most frequent label.
 double largest_part(const std::vector<uint64_t>& row) {
   const auto most = static_cast<double>(*std::max_element(row.begin(), row.end()));
   return most / static_cast<double>(std::max<uint64_t>(1, sum(row)));
@@ -78,7 +79,7 @@ Result<int> show_data(Options options) {
     return user_error(
         fmt::format("dataset is \"{}\", a text, accepted: {}", spec.dataset, data_set_names()));
   }
-  spec.model = "linear";  // takes samples of any shape
+  spec.model = "linear";  // accepts samples of any shape
   if (spec.partition == "auto") spec.partition = "iid";
   const auto objective = make_objective_of(s);
   if (!objective) return objective.error();

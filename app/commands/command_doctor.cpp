@@ -1,4 +1,4 @@
-// grapevine doctor: whether this machine can run a node. A line for each thing that a run needs.
+// grapevine doctor: whether this machine can run a node, with a line for each requirement.
 #include <fmt/core.h>
 #include <netdb.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ namespace {
 constexpr rlim_t kLeastFiles = 1024;
 constexpr double kLeastDisk = 1e9, kLeastMemory = 1e9;
 
-/// Says each thing at once, or all together as JSON.
+/// Prints each check at once, or all together as JSON.
 class Doctor {
  public:
   explicit Doctor(bool json) : json_(json) {}
@@ -99,7 +99,7 @@ void check_files(Doctor& doctor) {
                    : fmt::format("{}, accepted: {} or more (ulimit -n)", text, kLeastFiles));
 }
 
-// Whether a connection to it comes about; empty: yes.
+// Why no connection to it is possible; empty: there is none.
 std::string reach(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (address.rfind("unix:", 0) == 0 || colon == address.npos) return {};

@@ -1,4 +1,4 @@
-// grapevine keygen: a run key into a file.
+// grapevine keygen: writes a run key to a file.
 #include <cstdio>
 
 #include "actors/transport/run_key.hpp"

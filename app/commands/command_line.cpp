@@ -36,7 +36,7 @@ const char kCompareFooter[] =
     "--threads sets how many runs are made at the same time.\n";
 
 struct CommandRow {
-  // Which options it takes: those whose row names it. Commands with the same options share one.
+  // The options that name this command. Commands with the same options share a value.
   Command command;
   const char* name;
   Result<int> (*run)(Options);
@@ -138,8 +138,8 @@ const CommandRow kCommands[] = {
 
 using Given = std::vector<ConfigEntry>;
 
-// Refuses options that have no effect if scripts compute the steps. `entries`: as the user gave
-// them.
+// Refuses options that have no effect if scripts compute the steps. `entries`: in the order of the
+// command line.
 Status refuse_with_guests(const Given& entries) {
   const auto named = [&](const std::string& name) {
     return std::ranges::find_if(entries, [&](const ConfigEntry& e) { return e.name == name; });
@@ -230,7 +230,7 @@ constexpr Positional kPositionals[] = {
     {kCost, "argument", "RUN", "the folder of a run"},
 };
 
-// CLI11 would write a flag's other spelling as --no-save{false}.
+// CLI11 would print a flag's other spelling as --no-save{false}.
 struct PlainFlags : CLI::Formatter {
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string name = Formatter::make_option_name(option, is_positional);
@@ -239,7 +239,7 @@ struct PlainFlags : CLI::Formatter {
   }
 };
 
-// One subcommand, its options handed to `given` as texts.
+// One subcommand. The texts of its options go into `given`.
 CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   CLI::App* sub = app.add_subcommand(row.name, row.sentence);
   sub->allow_extras();
@@ -278,7 +278,7 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
 }  // namespace
 
 CommandLine read_command_line(int argc, char** argv) {
-  std::vector<std::string> script;  // what is behind -- is another program's
+  std::vector<std::string> script;  // the command of another program, after --
   for (int k = 2; k < argc && std::string_view(argv[1]) == "launch"; ++k) {
     if (std::string_view(argv[k]) != "--") continue;
     script.assign(argv + k + 1, argv + argc);
@@ -290,7 +290,7 @@ CommandLine read_command_line(int argc, char** argv) {
   app.formatter(std::make_shared<PlainFlags>());
   app.footer("`grapevine COMMAND --help` lists a command's options and shows examples.\n");
   app.allow_extras();
-  app.require_subcommand(0, 1);  // what follows is its argument, whatever it is called
+  app.require_subcommand(0, 1);  // later words are arguments of the command
   Given given[std::size(kCommands)];
   CLI::App* subs[std::size(kCommands)];
   for (size_t k = 0; k < std::size(kCommands); ++k)

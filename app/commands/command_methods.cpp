@@ -1,4 +1,4 @@
-// grapevine methods: what can be trained with, and what each asks of the graph.
+// grapevine methods: the methods, and what each requires of the graph.
 #include <fmt/core.h>
 
 #include <cstdio>

@@ -64,7 +64,7 @@ Status accept_plan(const Plan& plan) {
   return Done{};
 }
 
-// The run has ended here without knowing that these have the same mean.
+// The run has ended here, and these nodes may not have the same mean.
 Error complain_of_missing(const std::vector<std::string>& missing) {
   std::string names;
   for (const std::string& node : missing)
@@ -73,7 +73,7 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
                      ", accepted: one mean at all nodes");
 }
 
-// Null where none are asked for.
+// Null: no metrics are asked for.
 Result<std::unique_ptr<MetricsServer>> serve_metrics(const Options& o) {
   if (o.peers.metrics.empty()) return std::unique_ptr<MetricsServer>();
   auto started = MetricsServer::start(o.peers.metrics);
@@ -81,12 +81,13 @@ Result<std::unique_ptr<MetricsServer>> serve_metrics(const Options& o) {
   return started;
 }
 
-// Whether it was told that it is not the whole run.
+// Whether the run has other processes.
 bool expects_others(const Options& o) {
   return !o.peers.join.empty() || o.peers.total_ranks > ranks_here(o.settings);
 }
 
-// Null without guests. A caller that has started the scripts waits for them itself.
+// Null: there are no guests. A caller with `on_server` has started the scripts and waits for them
+// itself.
 Result<std::shared_ptr<GuestServer>> open_guest_server(const Options& o,
                                                        const OnGuestServer& on_server) {
   if (o.guests == 0) return std::shared_ptr<GuestServer>();
@@ -105,8 +106,8 @@ Result<std::shared_ptr<GuestServer>> open_guest_server(const Options& o,
   return server;
 }
 
-// Waits, while scripts can connect, until the first script says what is trained and where it
-// begins. Null where an interrupt came first.
+// Waits, while scripts can connect, until the first script brings the model and the starting point.
+// Null: an interrupt came first.
 Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* server) {
   if (server == nullptr) {
     auto made = make_objective_of(o.settings);
@@ -119,7 +120,7 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* s
   return objective;
 }
 
-// The objects that scripts have stored with the ranks here, including those of an earlier life.
+// The objects that scripts have stored with the ranks here, also in an earlier life.
 CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestServer>& server,
                                  const Beginning& begins) {
   if (server == nullptr) return {};
@@ -143,8 +144,8 @@ void take_from_scripts(const GuestServer& server, Settings& settings) {
   settings.outer_lr = outer.lr, settings.outer_momentum = outer.momentum;
 }
 
-// Says where others reach this node, and waits until the process listens that it joins, if both
-// were started at the same time.
+// Reports the address of this node. If it was started together with the process that it joins,
+// waits until that one listens.
 Status meet(const Options& o) {
   announce_host(o);
   if (!o.peers.meets_here || o.peers.join.empty()) return Done{};
@@ -177,7 +178,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
       announce(log, "standard input has ended: this node leaves");
       kill(getpid(), SIGTERM);
     });
-  auto metrics = serve_metrics(options);  // from here on: scripts may be long in coming
+  auto metrics = serve_metrics(options);  // before the first script, which may come late
   if (!metrics) return metrics.error();
   const auto opened = open_guest_server(options, on_server);
   if (!opened) return opened.error();
@@ -211,7 +212,8 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   Summary& summary = *told;
   (*record)->complete(summary);
   TrainingTimes times;
-  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {  // scripts test theirs
+  // Scripts test their own models.
+  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {
     const double before_s = since_start();
     evaluate(settings, (*record)->watch(), **objective, summary);
     times.evaluation_s = since_start() - before_s;

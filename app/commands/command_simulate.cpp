@@ -10,7 +10,8 @@
 namespace grapevine {
 namespace {
 
-// The first seed's run is tested, and on paper where --out asks for it; the others are counted.
+// The first seed's run is tested, and saved if --out asks for it. The others only give their
+// counts.
 Status run_first(Options& options, std::vector<Summary>& runs) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);

@@ -1,4 +1,4 @@
-// grapevine topology: a graph and what it costs.
+// grapevine topology: a graph, its constants and the expected exchanges.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -17,8 +17,8 @@ namespace {
 struct Costs {
   Spectrum spectrum;
   A2cid2Constants constants;
-  // Exchanges of all ranks after which |pi x| has shrunk by 1e-3 at the proven rates, under
-  // E|pi x|^2 ~ exp(-eta t) with A2CiD2 and exp(-t / (2 chi1)) with plain averaging (Nabli,
+  // The number of exchanges of all ranks after which |pi x| has shrunk by 1e-3 at the proven rates,
+  // with E|pi x|^2 ~ exp(-eta t) for A2CiD2 and exp(-t / (2 chi1)) for plain averaging (Nabli,
   // Belilovsky, Oyallon, NeurIPS 2023, section 3). Real runs need fewer.
   double expected = 0, expected_plain = 0;
 };

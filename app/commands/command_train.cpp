@@ -1,4 +1,4 @@
-// grapevine train: a run under the wall clock, tested, told and saved.
+// grapevine train: a run under the wall clock, tested, reported and saved.
 #include <fmt/core.h>
 
 #include <chrono>

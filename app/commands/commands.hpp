@@ -18,8 +18,8 @@ Result<int> show_methods(Options);
 Result<int> compare(Options);
 Result<int> reproduce(Options);
 Result<int> node(Options);
-/// Called with the path of the socket for scripts, if there are guests. A caller that gives one
-/// waits for the scripts.
+/// Called with the server for scripts, if there are guests. A caller that sets it waits for the
+/// scripts.
 using OnGuestServer = std::function<void(const std::shared_ptr<GuestServer>&)>;
 Result<int> node_with_guests(Options, const OnGuestServer&);
 Result<int> launch(Options);

@@ -15,10 +15,10 @@ namespace {
 
 struct MeanCurve {
   std::vector<ErrorPoint> mean;
-  std::vector<double> deviation;  // of the value; empty for one run
+  std::vector<double> deviation;  // of the value; empty: one run
 };
 
-// Sample by sample over runs, as far as all of them go.
+// Sample by sample over runs, up to the end of the shortest.
 MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
   size_t length = curves.front().size();
   for (const auto& curve : curves)
@@ -44,7 +44,7 @@ MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
   return made;
 }
 
-// The job's name, and what is drawn of several seeds.
+// The job's name, and the number of seeds if there are several.
 std::string title_of(const Job& job, const char* banded) {
   std::set<uint64_t> seeds;
   for (const Cell& cell : job.cells)
@@ -56,7 +56,7 @@ std::string title_of(const Job& job, const char* banded) {
 
 constexpr char kDistances[] = "distance", kSuboptimalities[] = "suboptimality";
 
-// By rank, sample by sample, as simulate's JSON has them; a value that is none is NaN.
+// By rank and sample, from simulate's JSON; NaN for a value that is no number.
 std::vector<std::vector<ErrorPoint>> rank_curves(const Json& record, const char* name) {
   std::vector<std::vector<ErrorPoint>> curves;
   if (record.is_null() || !record.at("result").contains("rank_samples")) return curves;
@@ -73,8 +73,8 @@ std::vector<std::vector<ErrorPoint>> rank_curves(const Json& record, const char*
   return curves;
 }
 
-// Each rank, as the mean over seeds; of many ranks the best, the middle and the worst at each
-// sample, and which one was the worst at the end.
+// Each rank, as the mean over seeds. If there are many ranks: the best, the middle and the worst at
+// each sample, and the rank that was the worst at the end.
 void add_ranks(const std::vector<std::vector<std::vector<ErrorPoint>>>& of_rank, Panel& panel) {
   constexpr size_t kEach = 8;
   std::vector<Series> ranks;
@@ -92,7 +92,7 @@ void add_ranks(const std::vector<std::vector<std::vector<ErrorPoint>>>& of_rank,
   panel.series = {{"the worst rank at each sample", {}, {}},
                   {"the rank in the middle", {}, {}},
                   {"the best rank", {}, {}}};
-  std::vector<std::pair<double, size_t>> order;  // the worst first, of those that have a value
+  std::vector<std::pair<double, size_t>> order;  // of the ranks with a value; the worst is first
   for (size_t k = 0; k < ranks.front().x.size(); ++k) {
     order.clear();
     for (size_t rank = 0; rank < ranks.size(); ++rank)

@@ -40,7 +40,7 @@ class JobReader {
   }
 
  private:
-  // The option of a key, which may be in the plural.
+  // The option of a key, which may be a plural.
   const Option* option_of(const std::string& key) const {
     const Option* option = find_option(table_, key);
     const auto singular = [&](const std::string& ending, const std::string& instead) {
@@ -112,7 +112,8 @@ class JobReader {
     return fmt::format("{}:{}: ", path_, node.source().begin.line);
   }
 
-  // `seed` is a first one or a list; `seeds` a list, or how many from the first one on.
+  // `seed` is the first seed or a list; `seeds` is a list, or the number of seeds from the first
+  // on.
   Status set_seeds() {
     std::vector<ConfigEntry> given;
     std::swap(given, job_.shared["seed"]);
@@ -181,7 +182,7 @@ class JobReader {
     return Done{};
   }
 
-  // A table without a label has its name; where another has that too, also what it sets.
+  // A table without a label gets its name; if another table has the same name, also its settings.
   Status label_all() {
     std::map<std::string, int> tables_of;
     for (const MethodTable& t : job_.tables)

@@ -1,5 +1,5 @@
-// JobFile: a parsed job file, before lists are multiplied out (job.hpp). Every name in it is known
-// and every value has its option's type; combinations are not checked yet.
+// JobFile: a parsed job file, before its lists are multiplied out (job.hpp). Every name in it is
+// known and every value has its option's type; combinations are not checked yet.
 #pragma once
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ using Choices = std::map<std::string, std::vector<ConfigEntry>>;
 struct MethodTable {
   std::string label;
   std::string where;  // "FILE:LINE: "
-  Choices own;        // "method" among them
+  Choices own;        // includes "method"
 };
 
 struct JobTarget {
@@ -31,8 +31,8 @@ struct JobFile {
   std::vector<JobTarget> targets;
 };
 
-/// Errors (user), with file and line: an unknown key, a value of the wrong type or twice in its
-/// list, an empty list, a table without a name, two with one label, no method.
+/// Errors (user), with file and line: an unknown key, a value of the wrong type, a value twice in
+/// its list, an empty list, a table without a name, two tables with one label, no method.
 Result<JobFile> read_job_file(const std::string& path);
 
 }  // namespace grapevine

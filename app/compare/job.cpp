@@ -18,9 +18,9 @@
 namespace grapevine {
 namespace {
 
-constexpr int kSamples = 100, kTests = 20;  // of a run, where the file asks for none
+constexpr int kSamples = 100, kTests = 20;  // per run, if the file sets none
 
-// All combinations of one value each, the last option's fastest.
+// All combinations of one value each; the last option varies fastest.
 std::vector<std::vector<ConfigEntry>> combinations(const Choices& choices) {
   std::vector<std::vector<ConfigEntry>> all{{}};
   for (const auto& [name, values] : choices) {
@@ -54,7 +54,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// All that the outcome depends on, the data sets' files left out.
+// All that the outcome depends on, except the files of data sets.
 std::string id_of(const Cell& cell) {
   Options options = cell.options;
   std::string all = GRAPEVINE_VERSION "\n";
@@ -75,7 +75,7 @@ bool has(const std::vector<ConfigEntry>& entries, const std::string& name) {
                      [&](const ConfigEntry& e) { return e.name == name; });
 }
 
-// Virtual seconds that it takes at least; 0: not known.
+// The least virtual time of the run; 0: unknown.
 double duration_s(const Settings& s) {
   const double by_gradients =
       static_cast<double>(s.gradients) / static_cast<double>(s.ranks) * s.gradient_s;
@@ -107,13 +107,13 @@ Result<Cell> make_cell(const std::string& path, const MethodTable& table, std::s
   add_samples(plain->settings, entries);
   auto options = resolve_options(kSimulate, entries);
   if (!options) return wrong(options.error());
-  options->settings.threads = 1;  // cells run beside each other
+  options->settings.threads = 1;  // several cells run at the same time
   Cell cell{table.label, std::move(group), std::move(entries), std::move(*options), ""};
   cell.id = id_of(cell);
   return cell;
 }
 
-// Loads each data set that networks need, once for each way of handing it out.
+// Loads each data set that networks need, once for each partition.
 Status check_data(const std::vector<Cell>& cells, const std::string& path) {
   std::set<std::string> seen;
   for (const Cell& cell : cells) {
@@ -156,7 +156,7 @@ Result<Job> read_job(const std::string& path) {
   job.path = path;
   for (const MethodTable& table : file->tables) {
     Choices choices = table.own;
-    choices.insert(file->shared.begin(), file->shared.end());  // the method's own go first
+    choices.insert(file->shared.begin(), file->shared.end());  // the method's own values win
     for (const auto& chosen : combinations(choices)) {
       const std::string group = group_of(table.label, choices, chosen);
       for (const ConfigEntry& seed : file->seeds) {

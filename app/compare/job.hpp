@@ -1,16 +1,16 @@
-// Job: what `grapevine compare` runs. Cells of methods x lists of options x seeds, read from one
-// TOML file, every one of them checked.
+// Job: the runs of `grapevine compare`. Cells of methods x lists of options x seeds, from one TOML
+// file, all of them checked.
 //
-//   objective = "quadratic"            # any option of simulate, for all cells; a list: one
-//   partition = ["iid", "label"]       # cell for each value, and so for every other list
-//   seeds = [1, 2, 3]                  # or a number: so many, from seed on
+//   objective = "quadratic"            # any option of simulate, for all cells
+//   partition = ["iid", "label"]       # a list: one cell for each value
+//   seeds = [1, 2, 3]                  # or a number: this many, from `seed` on
 //   target_suboptimality = 1e-3        # or target_accuracy, target_consensus_distance
 //   [[method]]
-//   name = "relaysgd"                  # and any option, in place of the shared one
+//   name = "relaysgd"                  # and any option, which replaces the shared one
 //   topology = "chain"
-//   label = "RelaySGD on a chain"      # none: the name
+//   label = "RelaySGD on a chain"      # default: the name
 //
-// Without [[method]] tables `method` is an option like the others. A list may be named in the
+// Without [[method]] tables `method` is an option like the others. The key of a list may be a
 // plural ("partitions").
 #pragma once
 #include <limits>
@@ -23,8 +23,9 @@ namespace grapevine {
 
 struct Cell {
   std::string label;  // of the method's table
-  std::string group;  // the label and what lists chose: cells of a group differ by the seed alone
-  // Settings of the file, and defaults for comparing: samples of the curve, one thread.
+  // The label and the chosen values of lists: cells of a group differ only in the seed.
+  std::string group;
+  // Settings of the file, and defaults for comparisons: samples of the curve, one thread.
   std::vector<ConfigEntry> entries;
   Options options;  // resolved
   std::string id;   // names its files; ends in a hash of all that its run depends on
@@ -45,12 +46,12 @@ struct Job {
   std::string path;
   Measure measure;
   double target = std::numeric_limits<double>::quiet_NaN();  // NaN: none
-  std::vector<Cell> cells;                                   // those of a group stand together
+  std::vector<Cell> cells;                                   // those of a group are adjacent
 };
 
 /// Errors (user), with file and line: an unknown key, a value of the wrong type, an empty list, a
-/// value or a label twice, a target of another objective, and whatever the run of a cell would
-/// refuse, its data set included.
+/// value or a label twice, a target of another objective, and every error that the run of a cell
+/// would report, also about its data set.
 Result<Job> read_job(const std::string& path);
 
 /// The cell as a configuration file of `grapevine simulate`.

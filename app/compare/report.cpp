@@ -20,7 +20,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // A number that every run has or may have.
 struct Figure {
   const char* name;     // in JSON
-  const char* heading;  // in the table; null: not there
+  const char* heading;  // in the table; null: not in the table
   std::string (*text)(double);
   bool deviation;  // shown in the table
 };
@@ -45,7 +45,7 @@ std::vector<double> figures_of(const Job& job, const Json& record) {
   const Json& result = record.at("result");
   for (size_t k = 0; k < kToTarget; ++k)
     figures[k] = number_in(result, kFigures[k].name);
-  // Gossip alone has nothing to be suboptimal in.
+  // Gossip alone has no suboptimality.
   if (job.measure.name == "consensus_distance") figures[2] = kNone;
   for (const ErrorPoint& p : error_curve(job.measure, result)) {
     if (!job.measure.reached(p.value, job.target)) continue;
@@ -91,7 +91,8 @@ std::string cell_text(const Figure& figure, const MeanAndDeviation& value, size_
   return text;
 }
 
-// Columns that do not fit into the terminal follow below, each block with the first column.
+// If columns do not fit into the terminal, they follow below, in blocks that repeat the first
+// column.
 void print_rows(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows)
@@ -124,7 +125,7 @@ std::string target_text(const Job& job) {
   return name + than + value;
 }
 
-// As the run said them, so that what is counted stays whole.
+// As the run reported them, so that counts stay integers.
 Json json_of_figures(const std::vector<double>& figures, const Json& record) {
   Json object = Json::object();
   for (size_t k = 0; k < kCount; ++k) {
@@ -134,8 +135,8 @@ Json json_of_figures(const std::vector<double>& figures, const Json& record) {
   return object;
 }
 
-// With what the method itself makes of the learning rate, which the setting alone does not say: it
-// is on by default and only two methods read it (relaysgd.hpp).
+// Includes a method's own scaling of the learning rate, which the settings do not show: relay-lr is
+// on by default and only two methods use it (relaysgd.hpp).
 std::string pacing_of(const Cell& cell) {
   const Settings& s = cell.options.settings;
   std::string text = json_of(cell.options).at("pacing");
@@ -218,7 +219,7 @@ std::vector<BestStepSize> best_step_sizes(const Job& job, const std::vector<Grou
   return best;
 }
 
-// How fast a method may step is part of what is compared: where it differs, it is told.
+// The pacing is shown if it differs between methods, because it affects the comparison.
 std::vector<std::string> pacing_column(const Comparison& comparison) {
   std::vector<std::string> column{"pacing"};
   bool differs = false;

@@ -24,7 +24,7 @@ double seconds_since(Instant begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// On a terminal one line that is rewritten; elsewhere a line for each finished run.
+// On a terminal one line that is rewritten; otherwise a line for each finished run.
 class JobProgress {
  public:
   JobProgress(size_t all, size_t reused, bool quiet)
@@ -61,18 +61,18 @@ class JobProgress {
 
   bool quiet_, terminal_, standing_ = false;
   size_t all_, reused_;
-  Instant begin_ = std::chrono::steady_clock::now(), last_;  // its beginning, the last end
-  double last_s_ = 0;                                        // from one to the other
+  Instant begin_ = std::chrono::steady_clock::now(), last_;  // of the job, of the last finished run
+  double last_s_ = 0;                                        // between the two
 };
 
-// Before it there may be alarms.
+// Alarms may come before it.
 std::string last_line(std::string text) {
   while (text.ends_with('\n'))
     text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }
 
-// The record of a cell that was finished earlier; null where there is none that is whole.
+// The stored record of a cell; null if there is no complete one.
 Json read_record(const std::string& path) {
   const auto text = real_disk().read(path);
   if (!text) return nullptr;

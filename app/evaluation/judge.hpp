@@ -1,4 +1,4 @@
-// Judge: which test of a run was the best, and whether it is worth going on.
+// Judge: which test of a run was the best, and whether the run should continue.
 #pragma once
 #include <optional>
 
@@ -8,12 +8,12 @@ namespace grapevine {
 
 class Judge {
  public:
-  /// `validated`: as for score_of. `stop_after`: the number of tests without a better one after
-  /// which the run ends; 0: never. `best`: of an earlier life of the run.
+  /// `validated`: as in score_of. `stop_after`: the run ends after this many tests without a better
+  /// one; 0: never. `best`: of an earlier life of the run.
   Judge(bool validated, uint64_t stop_after, std::optional<Score> best = {})
       : validated_(validated), stop_after_(stop_after), best_(std::move(best)) {}
 
-  /// Says of the test whether it is the best so far.
+  /// Sets is_best of the test.
   void see(TestPoint&);
 
   const std::optional<Score>& best() const { return best_; }

@@ -13,7 +13,7 @@
 namespace grapevine {
 namespace {
 
-constexpr int kYields = 15;  // a nice value above that of threads that compute (host_compute.cpp)
+constexpr int kYields = 15;  // a higher nice value than that of compute threads (host_compute.cpp)
 
 }  // namespace
 

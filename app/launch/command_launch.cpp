@@ -1,4 +1,4 @@
-// grapevine launch: starts the processes of a run, lets the plan happen to them, tells one story.
+// grapevine launch: starts the processes of a run, applies the plan to them, and reports for all.
 #include <fmt/core.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ namespace {
 constexpr int kLaunchPoll_ms = 50;
 constexpr double kBetweenLooks_s = 1;  // at the nodes' status
 
-// A file that goes with the object.
+// A file that the destructor removes.
 class PassingFile {
  public:
   static Result<std::string> write(const std::string& text, PassingFile& file) {
@@ -59,7 +59,7 @@ class PassingFile {
   std::string path_;
 };
 
-// For all nodes together. Only they know how long a pass over the data is.
+// For all nodes together. Only the nodes know the length of a pass over the data.
 Settings known_end(const Options& options) {
   Settings s = options.settings;
   s.local_ranks = 0;
@@ -104,7 +104,7 @@ class Launch {
   }
 
  private:
-  struct Reached {  // by a node that may be gone, or begin anew
+  struct Reached {  // by a node that may be gone or start again
     uint64_t gradients = 0, exchange_ends = 0;
   };
   struct Incident {
@@ -192,7 +192,7 @@ class Launch {
     return Done{};
   }
 
-  // A node that was ended from outside resumes in its folder, or with the state of others.
+  // A node that was killed from outside resumes in its folder, or with the state of others.
   Status bring_back() {
     constexpr int kTimes = 3;
     for (int k = 0; k < options_.nodes && !interrupted_; ++k) {
@@ -206,7 +206,7 @@ class Launch {
     return Done{};
   }
 
-  // For whoever wants a console.
+  // For users who want to open a console.
   void tell_addresses() {
     for (int k = 0; k < options_.nodes; ++k)
       if (processes_.listens(k) && told_.insert(processes_.address(k)).second)
@@ -221,7 +221,7 @@ class Launch {
     }
   }
 
-  // One line for all: what their consoles say.
+  // One line for all nodes, from their consoles.
   void poll() {
     RunSample p;
     p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
@@ -254,7 +254,7 @@ class Launch {
     p.exchanges = exchange_ends / 2;
     p.loss = heard > 0 ? loss / heard : std::numeric_limits<double>::quiet_NaN();
     if (p.gradients > 0) progress_.reached(p.gradients);
-    p.at_s = since_begin();  // after the asking, which may take its time
+    p.at_s = since_begin();  // after the answers, which may take some time
     if (p.gradients + p.exchanges > 0) progress_.point(p);
     poll_at_s_ = since_begin() + kBetweenLooks_s;
   }
@@ -276,7 +276,7 @@ class Launch {
     }
   }
 
-  // The active alarms: each when it starts, and when it is over.
+  // Reports each alarm when it starts and when it is over.
   void tell_alarms(int node, const Json& alarms) {
     std::map<std::string, std::string> standing;
     for (const Json& a : alarms)
@@ -328,7 +328,7 @@ class Launch {
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;
     told["processes"] = nodes;
-    const bool diverged = told["diverged"];  // so have all
+    const bool diverged = told["diverged"];  // then all have diverged
     if (options_.json) {
       print_json(told);
     } else if (!diverged) {
@@ -355,16 +355,16 @@ class Launch {
   size_t next_ = 0;
   double poll_at_s_ = kBetweenLooks_s;
   bool interrupted_ = false;
-  int saves_ = 0;  // checkpoints that have been asked for
+  int saves_ = 0;  // checkpoints that were asked for
   std::set<int> ended_;
-  std::map<int, int> restarts_;     // by node, of those that were ended from outside
+  std::map<int, int> restarts_;     // by node, of those that were killed from outside
   std::map<int, Reached> reached_;  // by node
   std::map<int, std::map<std::string, std::string>> alarms_;  // by node and place: their lines
   std::set<std::string> told_;                                // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };
 
-// Of many processes: whether links enough can stand.
+// For many processes: whether the nodes can have enough links.
 Status check_links_of(const Options& options) {
   const Settings& s = options.settings;
   std::vector<uint32_t> nodes;
@@ -391,7 +391,8 @@ Result<int> launch(Options options) {
   }
   if (const Status fits = check_links_of(options); !fits) return fits.error();
   if (options.peers.name.empty()) options.peers.name = name_of_this_process();
-  if (options.out.empty() && options.save) options.out = options.resume;  // it goes on in place
+  // It resumes in the same folder.
+  if (options.out.empty() && options.save) options.out = options.resume;
   options.out = run_path(options);
   PassingFile file;
   std::string plan;

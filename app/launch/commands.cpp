@@ -17,7 +17,7 @@
 namespace grapevine {
 namespace {
 
-// Told by launch itself, or its own.
+// Options that launch sets for each node, or uses itself.
 const std::set<std::string>& own_options() {
   static const std::set<std::string> names = {
       "config", "plan",    "out",     "json",      "quiet",      "resume", "ranks",    "nodes",
@@ -32,7 +32,7 @@ std::string for_shell(const std::string& word) {
   return text + "'";
 }
 
-// Of processes on this machine each has a GPU of its own, as far as there are.
+// Each process on this machine gets its own GPU, as long as there are enough.
 std::string device_of(const Options& launch, int number) {
   const std::string& device = launch.settings.device;
   const int gpus = launch.hosts.empty() ? cuda_device_count() : 0;
@@ -40,9 +40,9 @@ std::string device_of(const Options& launch, int number) {
   return any && gpus > 0 ? fmt::format("cuda:{}", number % gpus) : device;
 }
 
-// [host:]port, so many ports on; what is no port, or 0, stays.
+// [host:]port plus `count`. A port of 0, and text without a port, stays.
 std::string port_after(const std::string& where, int count) {
-  const size_t begin = where.rfind(':') + 1;  // 0 where there is no colon
+  const size_t begin = where.rfind(':') + 1;  // 0 without a colon
   const auto port = number_of<int>(std::string_view(where).substr(begin));
   if (!port || *port == 0) return where;
   return where.substr(0, begin) + std::to_string(*port + count);
@@ -56,7 +56,7 @@ std::string name_of_node(const Options& launch, int number) {
 
 int threads_of_each(const Options& launch) {
   if (launch.settings.threads > 0) return launch.settings.threads;
-  if (!launch.hosts.empty()) return 0;  // each has a machine of its own
+  if (!launch.hosts.empty()) return 0;  // each has its own machine
   return std::max(1, usable_cores() / launch.nodes);
 }
 

@@ -38,14 +38,14 @@ using Handler = void (*)(int);
 
 [[noreturn]] void become(const std::vector<std::string>& command, const sigset_t& mask,
                          Handler hang_up) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // of the guard
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // when the guard dies
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGHUP, hang_up);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   std::vector<char*> words;
   for (const std::string& word : command)
-    words.push_back(const_cast<char*>(word.c_str()));  // execvp's signature; it does not write
+    words.push_back(const_cast<char*>(word.c_str()));  // for execvp's signature; it does not write
   words.push_back(nullptr);
   execvp(words[0], words.data());
   std::fprintf(stderr, "cannot start %s: %s\n", words[0], std::strerror(errno));
@@ -61,7 +61,7 @@ std::vector<pid_t> children() {
   return all;
 }
 
-/// Takes in those that have ended. True: none is left.
+/// Waits for those that have ended. True: none is left.
 bool none_left(pid_t command, int& status) {
   for (;;) {
     int how = 0;
@@ -72,9 +72,10 @@ bool none_left(pid_t command, int& status) {
   }
 }
 
-/// TERM, time to end, KILL; for those that come to the guard as their parents end, too.
+/// Sends TERM, waits, then sends KILL; also to processes that become the guard's when their parents
+/// end.
 void end_all(pid_t command, int& status) {
-  kill(0, SIGTERM);  // the group, where the guard does not mind
+  kill(0, SIGTERM);  // the group; the guard ignores TERM
   for (const pid_t child : children())
     kill(child, SIGTERM);
   const double until = now_s() + kGrace_s;
@@ -100,7 +101,7 @@ int guard(const std::vector<std::string>& command) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, end_all_signal());
-  if (getppid() != parent) return kNoCommand;  // it died before the line above
+  if (getppid() != parent) return kNoCommand;  // it died before prctl()
   const pid_t child = fork();
   if (child == 0) become(command, before, hang_up);
   if (child < 0) {
@@ -108,7 +109,7 @@ int guard(const std::vector<std::string>& command) {
     return kNoCommand;
   }
   for (const int end : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    close(end);  // those who read the command's output shall see its end
+    close(end);  // so that readers of the command's output see its end
   int status = -1;
   while (status < 0) {
     const int signal = sigwaitinfo(&awaited, nullptr);

@@ -27,8 +27,9 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr int kScriptPoll_ms = 50;
-// Since an interrupt, of scripts that go on: the first signal, when those that look at
-// `rank.stopped` have long ended by themselves; TERM, and the end. A model is saved between two.
+// For scripts that continue after an interrupt, since the interrupt: the first signal, when scripts
+// that check `rank.stopped` have long ended; TERM; and the end. Between two of them a script can
+// save its model.
 constexpr Steady::duration kFirstSignal = 5s, kTerm = 65s, kEnd = 125s;
 constexpr auto kTellWaiting = 10s;
 
@@ -44,7 +45,7 @@ std::vector<std::string> environment(const std::string& socket, int seat, int sc
   return words;
 }
 
-// Belongs to one thread: the scripts end with it, however it ends.
+// Belongs to one thread: the scripts end with that thread, however it ends.
 class Scripts {
  public:
   explicit Scripts(const Options& options)
@@ -69,7 +70,7 @@ class Scripts {
     return Done{};
   }
 
-  /// Takes in what they write, and their ends.
+  /// Reads their output, and notices their ends.
   void watch() {
     take_in();
     for (size_t k = 0; k < scripts_.size(); ++k) {
@@ -85,18 +86,18 @@ class Scripts {
     return std::ranges::all_of(
         scripts_, [](const Script& script) { return !script.child || script.child->ended(); });
   }
-  /// In a line, where a script has ended badly; empty: none has.
+  /// The error of a script, in one line; empty: none has failed.
   const std::string& complaint() const { return complaint_; }
-  bool failed() const { return failed_; }  // one has a status other than 0
+  bool failed() const { return failed_; }  // a script has a status other than 0
 
-  /// Of the run, which is over: scripts go on by themselves.
+  /// The run is over; scripts may continue without it.
   void run_is_over() { over_since_ = Steady::now(); }
 
  private:
   struct Script {
     std::unique_ptr<ChildProcess> child;
     int starts = 0;
-    bool told = false;  // its end
+    bool told = false;  // its end was reported
   };
 
   Status start(size_t k) {
@@ -139,7 +140,7 @@ class Scripts {
   }
   std::string name(size_t k) const { return fmt::format("the script of rank {}", rank_of(k)); }
 
-  /// The seats of a script that has ended: where one of its processes was last, else its own.
+  /// The seats of a script that has ended: those that one of its processes had last, else its own.
   std::vector<int> seats_of(size_t k) const {
     const std::vector<GuestStatus> seats = server_->status();
     std::vector<int> its;
@@ -175,7 +176,7 @@ class Scripts {
       server_->give_up(seat);
   }
 
-  /// Scripts that go on after an interrupt are asked to end, more and more.
+  /// Sends scripts that continue after an interrupt ever stronger signals.
   void interrupt() {
     const auto now = Steady::now();
     if (!interrupted_) interrupted_ = now;
@@ -212,7 +213,7 @@ class Scripts {
   std::string complaint_;
   bool failed_ = false;
   std::optional<Steady::time_point> interrupted_, over_since_;
-  size_t signals_ = 0;  // that have been sent
+  size_t signals_ = 0;  // signals sent so far
 };
 
 }  // namespace
@@ -236,7 +237,7 @@ Result<int> launch_guests(Options options) {
   std::optional<Error> failed;
   if (server)
     if (Status started = scripts.start(*server); !started) failed = started.error();
-  bool nobody_came = false;  // scripts have ended, and the run has not begun
+  bool nobody_came = false;  // all scripts have ended before the run began
   while (!ended) {
     scripts.watch();
     const bool nobody = scripts.ended() && (*server)->await_objective(0ms) == nullptr;
@@ -244,7 +245,7 @@ Result<int> launch_guests(Options options) {
     ended = end.wait(scripts.ended() ? 50ms : 0ms);
   }
   runs.join();
-  if (server) (*server)->close();  // of a node that has failed early
+  if (server) (*server)->close();  // if the node failed early
   scripts.run_is_over();
   const auto over = Steady::now();
   for (bool told = false; server && !scripts.ended();) {

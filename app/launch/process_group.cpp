@@ -49,7 +49,7 @@ Status ProcessGroup::start(int number, std::vector<std::string> join) {
   if (hosts_.empty()) {
     words.insert(words.begin(), "/proc/self/exe");
   } else {
-    words.push_back("--ends-with-input");  // no signal crosses to another machine
+    words.push_back("--ends-with-input");  // signals do not reach another machine
     words = over_ssh(hosts_[place], own_path(), words);
   }
   auto child = ChildProcess::start(words);
@@ -124,7 +124,7 @@ std::vector<std::string> ProcessGroup::contacts() const {
 }
 
 Status ProcessGroup::restart(int node) {
-  nodes_[static_cast<size_t>(node)].child.reset();  // killed, if it runs
+  nodes_[static_cast<size_t>(node)].child.reset();  // kills it if it is running
   nodes_[static_cast<size_t>(node)].address.clear();
   return start(node, contacts());
 }
@@ -136,7 +136,7 @@ void ProcessGroup::interrupt() {
     ChildProcess* child = nodes_[static_cast<size_t>(k)].child.get();
     if (child == nullptr || child->ended()) continue;
     const int signal = terminated() ? SIGTERM : SIGINT;
-    if (hosts_.empty()) {  // all know it before any hears of another's end
+    if (hosts_.empty()) {  // all know it before one learns of another's end
       child->signal(signal, kToAllNodes);
       continue;
     }
@@ -145,13 +145,13 @@ void ProcessGroup::interrupt() {
     if (!told)
       child->signal(signal);
     else if (terminated())
-      child->end_input();  // which a node on another machine takes for SIGTERM
+      child->end_input();  // a node on another machine treats this like SIGTERM
   }
 }
 
-// A node that does not listen yet may not know the signal, and has nothing to save.
+// A node that does not listen yet may not handle the signal, and has nothing to save.
 void ProcessGroup::save() {
-  constexpr double kAnswer_s = 0.1;  // it is written all the same
+  constexpr double kAnswer_s = 0.1;  // the checkpoint is written even without an answer
   for (int k = 0; k < launch_.nodes; ++k) {
     if (!listens(k)) continue;
     if (hosts_.empty())

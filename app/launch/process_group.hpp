@@ -1,4 +1,4 @@
-// ProcessGroup: the processes of a `launch` and their state. A resource for one thread.
+// ProcessGroup: the processes of a `launch` and their state. One thread uses it.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,44 +12,45 @@ namespace grapevine {
 
 class ProcessGroup {
  public:
-  /// `hosts`: one for each node; empty: all are here. `plan`: a file for the nodes; may be empty.
+  /// `hosts`: one for each node; empty: all nodes are here. `plan`: a file for the nodes; may be
+  /// empty.
   ProcessGroup(const Options& launch, std::vector<LaunchHost> hosts, std::string plan);
 
-  /// Starts all: the first one, and once it listens the others. Errors: the last message of a node
+  /// Starts all: the first node, and once it listens the others. Error: the last message of a node
   /// that ended.
   Status start();
   /// Processes the messages of the nodes, for at most this time.
   void wait(int timeout_ms);
 
   size_t size() const { return nodes_.size(); }
-  bool ended() const;  // every one
+  bool ended() const;  // all of them
   bool ended(int node) const;
   bool listens(int node) const { return !at(node).address.empty() && !ended(node); }
   const std::string& address(int node) const { return at(node).address; }
   std::string name(int node) const { return name_of_node(launch_, node); }
   int status(int node) const { return at(node).child->status(); }
-  Json result(int node) const;            // null where it left none
-  std::string complaint(int node) const;  // the signal that ended it, or the last line that it said
-  /// It was ended by a signal that nobody here sent: the system's, for want of memory, or another
-  /// user's.
+  Json result(int node) const;            // null: it left none
+  std::string complaint(int node) const;  // the signal that ended it, or its last line
+  /// Whether it was ended by a signal that this process did not send: the system's, because memory
+  /// ran out, or another user's.
   bool died(int node) const;
   bool lost(int node) const { return at(node).killed; }  // by kill()
   bool paused(int node) const { return at(node).paused; }
 
   void kill(int node);
   void pause(int node, bool on);
-  Status restart(int node);  // kills it first, where it runs
-  /// Whether a process that is started now finds the others: one listens, or there is none at all.
+  Status restart(int node);  // kills it first if it is running
+  /// Whether a process that starts now can join: a node listens, or there are no nodes at all.
   bool can_start() const;
   /// Ends the run at all nodes, with the mean of all. Each node is told to stop, so that none
-  /// leaves the others, and gets this process's own signal, which tells it whether it may resume
-  /// later.
+  /// leaves the others. It also gets the signal that this process got, which tells it whether it
+  /// may resume later.
   void interrupt();
 
-  /// Each node takes a checkpoint.
+  /// Makes each node take a checkpoint.
   void save();
 
-  /// The status of a node by its console; null where it does not answer.
+  /// The status of a node, from its console; null: it does not answer.
   Json ask(int node) const;
 
  private:

@@ -11,10 +11,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kLongest = 64 << 10;    // of a line, in one piece
-constexpr auto kWait = 200ms;            // for the end of a line
+constexpr size_t kLongest = 64 << 10;    // longest part of a line that is kept
+constexpr auto kWait = 200ms;            // for the rest of a line
 constexpr auto kBetweenBars = 5s;        // in the log
-constexpr char kCleared[] = "\r\033[K";  // a line of a terminal
+constexpr char kCleared[] = "\r\033[K";  // erases a line of a terminal
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void ScriptOutput::put(size_t script, int rank, std::string_view bytes, Clock::t
 
 void ScriptOutput::end(size_t script, int rank, char how, Clock::time_point now) {
   Last& last = last_[script];
-  const bool again = last.is_bar && last.text.empty();  // the end of what is shown already
+  const bool again = last.is_bar && last.text.empty();  // the end of a line that is already shown
   if (json_) {
     const bool is_due = how == '\n' || now - last.told >= kBetweenBars;
     if (!again && is_due) {

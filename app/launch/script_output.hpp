@@ -1,6 +1,6 @@
-// ScriptOutput: what several scripts write, passed on to one of our streams as it comes: each line
-// behind the number of the rank in brackets, progress bars (carriage returns) as bars. Bounded:
-// nothing is kept but the last words of each script. For one thread.
+// ScriptOutput: passes the output of several scripts to one of our streams, at once: each line
+// starts with the number of the rank in brackets, and progress bars (carriage returns) stay bars.
+// It keeps only the last unfinished line of each script. One thread uses it.
 #pragma once
 #include <chrono>
 #include <cstdio>
@@ -16,31 +16,31 @@ class ScriptOutput {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `stream` outlives it, is written to at once, and may be a terminal. In JSON whole lines become
-  /// events of the log.
+  /// `stream` outlives it, is written to at once, and may be a terminal. With JSON, whole lines
+  /// become events of the log.
   ScriptOutput(std::FILE* stream, size_t scripts, LogFormat, const Log&);
 
   void put(size_t script, int rank, std::string_view bytes, Clock::time_point now);
-  /// Shows a line without an end that has waited, such as a question. With `all` shows the rest:
-  /// this script has ended.
+  /// Shows an unfinished line that has waited, such as a question. `all`: shows the rest, because
+  /// the script has ended.
   void flush(size_t script, int rank, bool all, Clock::time_point now);
 
  private:
   struct Last {
-    std::string text;     // since the last end of a line, a carriage return being one
-    bool is_bar = false;  // it takes the place of what is shown
+    std::string text;     // since the last line break or carriage return
+    bool is_bar = false;  // it replaces the shown line
     Clock::time_point since{}, told{};
   };
 
   void end(size_t script, int rank, char how, Clock::time_point now);
-  void show(size_t script, int rank, char how);  // how: 0 where the line goes on
+  void show(size_t script, int rank, char how);  // how: 0 if the line continues
   void tell(size_t script, int rank);
 
   std::FILE* stream_;
   bool terminal_, json_;
   const Log& log_;
   std::vector<Last> last_;
-  int open_ = -1;  // whose text has no end on the stream yet
+  int open_ = -1;  // the script with an unfinished line on the stream
 };
 
 }  // namespace grapevine

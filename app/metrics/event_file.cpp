@@ -30,7 +30,7 @@ constexpr std::array<uint32_t, 256> make_table() {
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
 template <class Number>
-std::string little_endian(Number value) {  // as this machine is
+std::string little_endian(Number value) {  // the order of this machine
   std::string bytes(sizeof value, '\0');
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
@@ -59,7 +59,7 @@ std::string bytes(uint32_t field, const std::string& value) {
   return key(field, kBytes) + varint(value.size()) + value;
 }
 
-// Event, and what hangs below it.
+// Event, and its parts.
 std::string wall_time(double value) { return real(1, value); }
 std::string step_of(uint64_t value) { return number(2, value); }
 std::string file_version(const char* value) { return bytes(3, value); }
@@ -72,7 +72,7 @@ std::string plugin(const char* name, const std::string& content) {
   return bytes(9, bytes(1, bytes(1, name) + bytes(2, content)));
 }
 
-// google.protobuf.Value: a number, a truth or a text.
+// google.protobuf.Value: a number, a boolean or a text.
 std::string value_of_text(const std::string& text) {
   if (text == "true" || text == "false") return number(4, text == "true");
   if (const auto parsed = number_of<double>(text); parsed && std::isfinite(*parsed))
@@ -131,7 +131,7 @@ Status EventFile::scalars(uint64_t step, const Scalars& scalars) {
 }
 
 Status EventFile::hyper_parameters(const std::map<std::string, std::string>& settings) {
-  std::string info;  // SessionStartInfo: a map, and when it began
+  std::string info;  // SessionStartInfo: a map, and its start time
   for (const auto& [name, text] : settings)
     info += bytes(1, bytes(1, name) + bytes(2, value_of_text(text)));
   info += real(5, now_s());

@@ -1,10 +1,10 @@
-// EventFile: scalars as TensorBoard reads them, in its own format, so that no client of its is
-// needed: records of {u64 length, masked CRC-32C of it, Event, masked CRC-32C of that}, each Event
-// in the wire format of Protocol Buffers (tensorflow/core/util/event.proto,
-// framework/summary.proto; the hyper-parameters: tensorboard/plugins/hparams/plugin_data.proto).
+// EventFile: scalars for TensorBoard, in its own format, without a client of it: records of {u64
+// length, masked CRC-32C of it, Event, masked CRC-32C of that}, each Event in the wire format of
+// Protocol Buffers (tensorflow/core/util/event.proto, framework/summary.proto; the
+// hyper-parameters: tensorboard/plugins/hparams/plugin_data.proto).
 //
-// The few fields are written by hand: LibTorch brings a Protocol Buffers library of its own into
-// the process, and two versions of it do not live together.
+// The few fields are encoded by hand: LibTorch loads its own Protocol Buffers library, and a
+// process cannot have two versions of it.
 #pragma once
 #include <map>
 #include <string>
@@ -19,7 +19,8 @@ class EventFile {
  public:
   using Scalars = std::vector<std::pair<std::string, double>>;  // tag, value
 
-  /// FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS, with the folder. Error (world): the system's.
+  /// Makes the folder and FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS. Error (world): the
+  /// system's.
   static Result<EventFile> make(const std::string& folder);
 
   /// Both as GrowingFile::append. Values that are not finite are left out.
@@ -33,7 +34,7 @@ class EventFile {
   GrowingFile file_;
 };
 
-/// CRC-32C (Castagnoli), as RFC 3720 has it.
+/// CRC-32C (Castagnoli), as in RFC 3720.
 uint32_t crc32c(const std::string& bytes);
 
 }  // namespace grapevine

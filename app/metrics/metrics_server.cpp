@@ -23,12 +23,12 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kThreads = 4;  // of scrapes and probes at once
-// One request alone waits for a node that does not answer, so that probes of the process are
-// answered.
+constexpr size_t kThreads = 4;  // scrapes and probes at the same time
+// Only one request waits for a node that does not answer, so that probes of the process still get
+// answers.
 constexpr std::chrono::seconds kTurn(1);
 constexpr int kRefusedStatus = 503;
-// However often it is asked, the node is asked at most that often: others may reach the page.
+// The node is asked at most this often, however many requests come: others may reach the page.
 constexpr std::chrono::milliseconds kFresh(100);
 
 // The threads that answer requests. The library's own pool ends the process if a thread cannot
@@ -56,7 +56,7 @@ class Answering final : public httplib::TaskQueue {
   void shutdown() override { end(); }
 
  private:
-  void end() {  // once all is answered
+  void end() {  // once all requests are answered
     {
       const Lock lock(mutex_);
       ends_ = true;
@@ -96,11 +96,11 @@ struct MetricsServer::Parts {
   std::atomic<bool> expects_others = false;
   bool is_asking GV_GUARDED_BY(mutex) = false;  // one thread at a time asks the node
   std::condition_variable answered;
-  Json status GV_GUARDED_BY(mutex);  // as last told
+  Json status GV_GUARDED_BY(mutex);  // the last answer
   std::chrono::steady_clock::time_point told_at GV_GUARDED_BY(mutex);
   std::thread thread;
 
-  /// As the node has told within kFresh. Errors: it does not listen yet, or does not answer.
+  /// The status, at most kFresh old. Errors: the node does not listen yet, or does not answer.
   Result<Json> status_of_now() {
     Lock lock(mutex);
     if (address.empty()) return world_error("the node does not listen yet");
@@ -159,8 +159,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
   auto parts = std::make_unique<Parts>();
   httplib::Server& server = parts->server;
   auto answering = std::make_shared<std::unique_ptr<Answering>>(std::make_unique<Answering>());
-  server.new_task_queue = [answering] { return answering->release(); };  // once
-  // By itself the library lets two processes share a port.
+  server.new_task_queue = [answering] { return answering->release(); };  // it is taken once
+  // By default the library lets two processes share a port.
   server.set_socket_options([](int socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -192,7 +192,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
 
 MetricsServer::~MetricsServer() {
   while (!parts_->server.is_running() && parts_->thread.joinable())
-    std::this_thread::yield();  // stop() before the loop begins would be forgotten
+    std::this_thread::yield();  // a stop() before the loop begins would be lost
   parts_->server.stop();
   parts_->thread.join();
 }

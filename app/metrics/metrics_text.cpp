@@ -19,7 +19,7 @@ class Page {
     name_ = fmt::format("grapevine_{}", name);
     const std::string type = kind;
     const char* ending = type == "counter" ? "_total" : type == "info" ? "_info" : "";
-    // The older format knows no info, and calls a family by its series.
+    // The older format has no info, and gives a family the name of its series.
     const std::string family = open_ ? name_ : name_ + ending;
     name_ += ending;
     text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family, help, family,
@@ -30,7 +30,7 @@ class Page {
     const std::string in_braces = labels.empty() ? "" : fmt::format("{{{}}}", labels);
     text_ += fmt::format("{}{} {}\n", name_, in_braces, value.dump());
   }
-  /// Of a histogram: `counts` by bucket, one more than there are bounds.
+  /// A histogram: `counts` by bucket, one more than there are bounds.
   void histogram(const std::string& labels, const Json& bounds, const Json& counts,
                  const Json& sum) {
     const std::string family = name_, more = labels.empty() ? "" : labels + ",";
@@ -54,7 +54,7 @@ class Page {
   std::string name_, text_;
 };
 
-struct Row {  // a family, and where the status has it
+struct Row {  // a family, and its key in the status
   const char *name, *key, *help, *kind = "counter";
 };
 
@@ -123,7 +123,7 @@ void add_run(Page& page, const Json& s) {
   }
   page.family("alarms", "gauge", "Active alarms by kind; grapevine ctl status has their lines.");
   for (const Alarm::What kind : kAlarms) {
-    // A sum over all ranks, which no node sees: the virtual clock alone audits it.
+    // A sum over all ranks, which no node knows: only the virtual clock audits it.
     if (kind == Alarm::What::conserved_sum) continue;
     int count = 0;
     for (const Json& alarm : s.value("alarms", Json::array()))

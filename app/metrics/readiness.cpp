@@ -5,7 +5,7 @@
 namespace grapevine {
 namespace {
 
-/// Of the edges with a rank of another node, as the graph has them.
+/// The edges of the graph to ranks of other nodes.
 struct Outside {
   int edges = 0, used = 0, silent = 0;
   std::string alarm;

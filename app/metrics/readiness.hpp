@@ -6,9 +6,9 @@
 
 namespace grapevine {
 
-/// The reason why the node does not exchange with others in the run, in a line. Empty: it does, or
-/// it is the whole run by itself. `expects_others`: it was told of others, which its status does
-/// not show. REQUIRES: a status from json_of(NodeStatus), with the alarms.
+/// Why the node does not exchange with others in the run, in a line. Empty: it does, or it is the
+/// only node. `expects_others`: it has to meet others, which its status does not show. REQUIRES:
+/// the status comes from json_of(NodeStatus), with the alarms.
 std::string why_not_ready(const Json& status, bool expects_others);
 
 }  // namespace grapevine

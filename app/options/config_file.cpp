@@ -33,7 +33,7 @@ Result<std::vector<ConfigEntry>> read_config(const std::string& path, const Opti
 
 namespace {
 
-// A graph's file brings its number of ranks.
+// The file of a graph sets the number of ranks.
 Status take_ranks_of_file(Command command, bool given, Settings& s) {
   if ((command & (kTopology | kRuns)) == 0 || !names_edge_file(s.topology)) return Done{};
   const auto named = ranks_of_edge_file(s.topology);

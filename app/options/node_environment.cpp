@@ -15,8 +15,8 @@
 namespace grapevine {
 namespace {
 
-// Jobs listen in a range of ports, those of a few successive numbers far apart: steps of the golden
-// ratio's part of it.
+// Jobs listen in a range of ports. Successive job numbers are far apart in it: the step is the
+// golden ratio's part of the range.
 constexpr int kSlurmPorts = 20000, kSlurmRange = 10000, kSlurmStep = 6181;
 constexpr size_t kContacts = 3;
 
@@ -53,13 +53,13 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
 }
 
-/// "host:port", of an IPv6 address in brackets.
+/// "host:port"; an IPv6 address in brackets.
 std::string with_port(const std::string& host, int port) {
   const bool is_bare = host.find(':') != host.npos && host.front() != '[';
   return (is_bare ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-// An identifier of one torchrun, equal after a restart of its processes: the given id, or the
+// An identifier of one torchrun, the same after a restart of its processes: the given id, or the
 // address of the master.
 std::string name_of_torchrun(const Environment& get, const std::string& host) {
   const std::string run = get("TORCHELASTIC_RUN_ID").value_or("none");
@@ -68,7 +68,7 @@ std::string name_of_torchrun(const Environment& get, const std::string& host) {
   return fmt::format("torch-{}-{}", is_loopback(master) ? host : master, *get("MASTER_PORT"));
 }
 
-// A job that is queued again keeps its number, and its steps theirs.
+// A job that is queued again keeps its number, and so do its steps.
 std::string name_of_slurm(const Environment& get) {
   return fmt::format("slurm-{}.{}", get("SLURM_JOB_ID").value_or("0"),
                      get("SLURM_STEP_ID").value_or("0"));
@@ -91,7 +91,7 @@ Status from_torchrun(const Environment& get, const std::string& host, int ranks,
   take_place(*place, name_of_torchrun(get, host), ranks, peers);
   if (place->processes == 1) return Done{};
   const std::string contact = with_port(master, *port + (taken ? 1 : 0));
-  // The others listen where process 0 reaches them.
+  // The others listen on the address that reaches process 0.
   (place->process == 0 ? peers.listen : peers.join) = contact;
   return Done{};
 }
@@ -134,7 +134,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   const int first_port = first_port_of_job(get);
   const std::string own = hosts->size() == 1 ? hosts->front() : host;
   peers.listen = fmt::format("{}:{}", own, first_port + place->process);
-  // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
+  // In blocks, the default order of srun; the first process is right in any order.
   const std::vector<int> tasks = tasks_by_host(get("SLURM_STEP_TASKS_PER_NODE").value_or(""));
   int first = 0;
   for (size_t k = 0; k < hosts->size() && k < kContacts; ++k) {
@@ -147,9 +147,9 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   return Done{};
 }
 
-// The nearest ancestor that was started without the variable. It is the one that sets the variable,
-// also if shells are between the two. The environment of another user's process cannot be read and
-// counts as without.
+// The nearest ancestor that was started without the variable. It sets the variable, also if shells
+// are between it and this process. The environment of another user's process cannot be read and
+// counts as one without.
 pid_t starter_without(const std::string& variable) {
   constexpr int kAtMost = 64;
   constexpr size_t kMostMib = 16;
@@ -172,7 +172,7 @@ pid_t starter_without(const std::string& variable) {
   return process;
 }
 
-// mpirun in a job of Slurm of several hosts, of which the first has the first process.
+// mpirun in a job of Slurm with several hosts; process 0 is on the first.
 Status from_mpi_in_job(const Environment& get, const Place& place, const std::string& host,
                        int ranks, PeerOptions& peers) {
   const auto hosts = expand_host_list(*get(kHostsOfJob), kHostsOfJob);
@@ -184,8 +184,8 @@ Status from_mpi_in_job(const Environment& get, const Place& place, const std::st
   return Done{};
 }
 
-// As Open MPI and those with its PMI (MPICH, Intel) tell their processes: their number, and no
-// address. On one host they meet at sockets by their names.
+// Open MPI, and launchers with its PMI (MPICH, Intel), tell a process its number, but no address.
+// On one host processes find each other's sockets by their names.
 Status from_mpi(const Environment& get, const std::string& host, const char* process,
                 const char* processes, const char* here, const std::string& job, int ranks,
                 PeerOptions& peers) {
@@ -277,13 +277,13 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
     return from_mpi(
         get, host, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
         get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
-  // In a job of Slurm, MPICH's mpirun starts processes that have the variables of its own step, and
-  // tells how many are on this host; srun tells the PMI's variables alone.
+  // In a job of Slurm, MPICH's mpirun starts processes with the variables of its own step, and
+  // tells how many are on this host. srun sets only the PMI's variables.
   if (get("PMI_SIZE") && get("PMI_RANK") && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
     return from_mpi(get, host, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
                     get("PMI_JOBID").value_or(std::to_string(starter_without("PMI_RANK"))), ranks,
                     peers);
-  // A program that a batch script itself runs is no task of a step.
+  // A program that a batch script runs directly is no task of a step.
   const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
   if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")
     return from_slurm(get, host, ranks, peers);

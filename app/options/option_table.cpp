@@ -1,4 +1,4 @@
-// The rows of the table of options, by what they are about.
+// The rows of the table of options, by subject.
 #include <fmt/core.h>
 
 #include "actors/algorithms/method_registry.hpp"
@@ -8,7 +8,7 @@ namespace grapevine {
 namespace {
 
 constexpr unsigned kGraphs = kRuns | kTopology;
-constexpr unsigned kSized = kRuns | kDoctor;  // what the memory of a job follows from
+constexpr unsigned kSized = kRuns | kDoctor;  // commands that depend on the memory of a job
 
 template <class Enum>
 Choice choice(Enum& value, std::vector<std::string> names_in_order) {
@@ -271,7 +271,7 @@ OptionTable rows_of_the_program(Options& o) {
 
 struct Group {
   OptionTable (*rows)(Options&);
-  Shared shared;  // those that do not say
+  Shared shared;  // for rows that do not set it
 };
 
 constexpr Group kGroups[] = {

@@ -48,7 +48,7 @@ std::string shortest(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// Letters to insert, delete, replace or swap with the next one.
+// Number of letters to insert, delete, replace or swap with the next one.
 size_t distance(const std::string& a, const std::string& b) {
   const size_t columns = b.size() + 1;
   std::vector<size_t> d((a.size() + 1) * columns);
@@ -162,7 +162,7 @@ const Option* find_option(const OptionTable& table, const std::string& name) {
 
 namespace {
 
-// By their distance from the word.
+// Sorted by their distance from the word.
 std::vector<std::pair<size_t, std::string>> by_distance(const std::string& word,
                                                         const std::vector<std::string>& names) {
   constexpr size_t kLongest = 64;  // a longer word resembles no name
@@ -208,9 +208,9 @@ namespace {
 
 constexpr int kNodesAtMost = 1024;
 
-// The ranks of the process are the scripts'.
+// Scripts compute the steps of all ranks of the process.
 Status complete_guests(Command command, Options& o) {
-  constexpr int kMost = 64;  // as many as GuestListener admits
+  constexpr int kMost = 64;  // as GuestListener::kScripts
   const std::string& objective = o.settings.objective.objective;
   if (o.guests < 0 || o.guests > kMost)
     return user_error(fmt::format("guests is {}, accepted: from 0 to {}", o.guests, kMost));
@@ -240,7 +240,7 @@ Status complete_guests(Command command, Options& o) {
   return Done{};
 }
 
-// --ranks are those of one process; the settings tell of the whole run.
+// --ranks counts the ranks of one process; the settings count those of the whole run.
 Status complete_peers(Command command, Options& o) {
   Settings& s = o.settings;
   PeerOptions& p = o.peers;
@@ -279,7 +279,7 @@ Status complete_peers(Command command, Options& o) {
 
 namespace {
 
-// Tests of the model while it trains, and what is set aside for them.
+// Tests of the model during the run, and the samples that are set aside for them.
 Status complete_tests(Options& o) {
   Settings& s = o.settings;
   const std::string& objective = s.objective.objective;
@@ -308,7 +308,7 @@ Status complete_tests(Options& o) {
   if (o.early_stop > 0 && o.seeds > 1)
     return user_error(
         fmt::format("early-stop is {} with seeds {}, accepted: with one", o.early_stop, o.seeds));
-  // Tests begin at samples.
+  // A test starts at a sample.
   if (every->seconds > 0 && (s.sample_s <= 0 || s.sample_s > every->seconds))
     s.sample_s = every->seconds;
   if (every->steps > 0 && s.sample_s <= 0)
@@ -363,7 +363,7 @@ Status complete(Command command, Options& o) {
     return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
                                   s.gradients, s.ranks));
   }
-  // A free rank takes the next gradient, so each rank has all samples: otherwise a fast rank would
+  // A free rank takes the next gradient, so each rank gets all samples: otherwise a fast rank would
   // repeat its own share.
   const std::string& partition = s.objective.partition;
   if (pools(s) && objective == "network" && (partition == "auto" || partition == "iid"))

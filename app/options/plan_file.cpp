@@ -60,7 +60,7 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
-// One [[fault]] table, and the first thing that is wrong with it.
+// Reads one [[fault]] table, up to the first error.
 class FaultReader {
  public:
   FaultReader(const std::string& path, const toml::table& table) : path_(path), table_(table) {}

@@ -18,7 +18,7 @@ bool alike(const Option& option, bool guests) {
   return option.shared == Shared::always || (option.shared == Shared::unless_guests && !guests);
 }
 
-// The last one counts; null: it is not given.
+// The last entry counts; null: it is not given.
 const ConfigEntry* entry_of(const std::vector<ConfigEntry>& given, const std::string& name) {
   const auto found = std::find_if(given.rbegin(), given.rend(),
                                   [&name](const ConfigEntry& e) { return e.name == name; });
@@ -35,7 +35,7 @@ struct Answer {
   Hello hello;
 };
 
-// Of the first who is there.
+// The answer of the first node that is there.
 std::optional<Answer> ask_for_settings(const std::string& join, const std::string& key) {
   for (const std::string_view word : split(join, ',')) {
     const auto address = address_of_node(std::string(word));
@@ -51,7 +51,7 @@ std::string normal(const Option& option, const std::string& text) {
   return set_option(option, text) ? option_text(option) : text;
 }
 
-// Whether the ranks of this node are among so many; else the run grows.
+// Whether the ranks of this node are within `total`; else the run grows.
 bool has_room(const std::vector<ConfigEntry>& given, const std::string& total) {
   Options own;
   const OptionTable table = option_table(own);

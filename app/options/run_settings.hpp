@@ -1,5 +1,5 @@
-// The settings of a run of several processes: what its nodes tell each other in their Hello, and
-// what a node that joins takes over instead of being told.
+// The settings of a run of several processes: those that its nodes send each other in their Hello,
+// and those that a joining node takes from the run.
 #pragma once
 #include <vector>
 
@@ -13,13 +13,13 @@ struct RunSettings {
   SettingLines defaults;  // Shared::by_default
 };
 
-/// As this process tells them.
+/// As this process sends them.
 RunSettings run_settings(const Options&);
 
-/// `given`, behind what the run has at the first address of its `join` where a node answers. As it
-/// is where none does: the run is perhaps about to begin; and with `first-rank`, since whoever
-/// knows its place there knows the run. Errors (user): a setting that all nodes have alike is given
-/// and is another one.
+/// `given`, after the settings of the run at the first address of its `join` where a node answers.
+/// Only `given` if no node answers, because the run may be about to begin, and with `first-rank`,
+/// because a node with a fixed place knows the run. Error (user): a given setting that all nodes
+/// share differs from the run's.
 Result<std::vector<ConfigEntry>> with_settings_of_run(const std::vector<ConfigEntry>& given);
 
 }  // namespace grapevine

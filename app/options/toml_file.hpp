@@ -1,5 +1,5 @@
-// The common part of the configuration file and the plan file: reads TOML, and reports where and
-// what is wrong with it. Internal to this folder: it includes toml++.
+// The common part of the configuration file and the plan file: reads TOML, and reports the place
+// and the kind of an error. Internal to this folder: it includes toml++.
 #pragma once
 #include <toml++/toml.h>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace grapevine {
 
-/// Errors (user): the file that is missing or is no TOML, with the line.
+/// Errors (user): a file that is missing or not TOML, with the line.
 Result<toml::table> read_toml(const char* what, const std::string& path);
 
 /// The same for a text; `name` stands for the file.
@@ -20,7 +20,7 @@ inline Error toml_error(const std::string& path, const toml::source_region& wher
   return user_error(path + ":" + std::to_string(where.begin.line) + ": " + complaint);
 }
 
-/// A value as written in a file, for messages: strings in quotes.
+/// A value for messages, as written in a file: strings in quotes.
 std::string toml_text(const toml::node&);
 
 }  // namespace grapevine

@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// The entry that `node` makes of a row. Error (user): a value of the wrong type, with its line.
+/// The entry from `node` for a row. Error (user): a value of the wrong type, with its line.
 Result<ConfigEntry> read_entry(const std::string& path, const Option&, const std::string& key,
                                const toml::node&);
 

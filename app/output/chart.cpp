@@ -20,7 +20,8 @@ const char* const kColours[] = {"#1a6", "#c33", "#26c", "#d80", "#829", "#088",
 
 const char* colour(size_t k) { return kColours[k % std::size(kColours)]; }
 
-// Of a line. The next one has other dashes, and is seen through them where it lies on this one.
+// The style of a line. The next one has other dashes, and is visible through the gaps where it
+// covers this one.
 std::string stroke(size_t k) {
   const char* const dashes[] = {"", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\"",
                                 " stroke-dasharray=\"9 3 2 3\""};
@@ -28,7 +29,7 @@ std::string stroke(size_t k) {
          dashes[(k + k / std::size(kColours)) % std::size(dashes)];
 }
 
-// A small shape around a point, of which there are five.
+// One of five small shapes around a point.
 void add_marker(std::ostream& out, double x, double y, size_t k) {
   const char* const shapes[] = {"m-3 -3h6v6h-6z", "m0 -4l4 7h-8z", "m0 -4l4 4l-4 4l-4 -4z",
                                 "m-3 -3l6 6m0 -6l-6 6", "m-4 0h8m-4 -4v8"};
@@ -36,7 +37,7 @@ void add_marker(std::ostream& out, double x, double y, size_t k) {
       << "\" stroke=\"" << colour(k) << "\" fill=\"" << colour(k) << "\"/>\n";
 }
 
-// 1, 2 or 5 times a power of ten: some five of them in the span.
+// 1, 2 or 5 times a power of ten: about five of them in the span.
 double round_step(double span) {
   const double least = span / 5, power = std::pow(10, std::floor(std::log10(least)));
   for (const double times : {1.0, 2.0, 5.0})
@@ -53,7 +54,7 @@ std::vector<double> multiples(double step, double low, double high) {
   return all;
 }
 
-// An axis in the units it is drawn in: logarithms to base 10 where it is logarithmic.
+// An axis in the units of the drawing: logarithms to base 10 if it is logarithmic.
 struct Axis {
   bool logarithmic = false;
   double low = 0, high = 0;
@@ -136,7 +137,7 @@ void add_frame(std::ostream& out, const Panel& panel, const Axes& axes, double t
            panel.x_name + (panel.log_x ? " (log)" : ""));
 }
 
-// Panels that show one quantity along x show one range of it, and likewise along y.
+// Panels with the same quantity on an axis share its range.
 std::vector<Axes> axes_of(const std::vector<Panel>& panels) {
   std::vector<Axes> all;
   for (const Panel& panel : panels)
@@ -175,7 +176,7 @@ void add_band(std::ostream& out, const Series& s, const Axes& axes, size_t place
       << back << "\"/>\n";
 }
 
-// Six along each series, those of the next one beside them.
+// Six along each series; those of the next series are shifted.
 void add_markers(std::ostream& out, const Panel& panel, const Axes& axes, double top) {
   constexpr double kMarkers = 6;
   const auto count = static_cast<double>(panel.series.size());

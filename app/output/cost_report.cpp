@@ -18,7 +18,7 @@ constexpr size_t kLinesAtMost = 8;
 
 double work_s(const Cost& cost) { return cost.parts[static_cast<size_t>(Part::work)]; }
 
-// Where the rest of the time went, the most first.
+// The parts of the rest of the time, the largest first.
 std::string rest_text(const Cost& cost) {
   constexpr double kLeast = 5e-4;  // of the whole
   std::vector<std::pair<double, std::string>> parts{{cost.faults_s, "faults"}};
@@ -40,7 +40,7 @@ std::string lost_text(const LostTime& lost) {
   return text + fmt::format(": {} of the rank, {:.3g} steps", as_seconds(lost.seconds), lost.steps);
 }
 
-/// A number that is there and finite.
+/// Reads a finite number; false if there is none.
 bool take(const Json& from, const char* name, double& out) {
   const auto found = from.is_object() ? from.find(name) : from.end();
   if (found == from.end() || !found->is_number()) return false;

@@ -61,7 +61,7 @@ void add_reported(const std::vector<ReportedPoint>& reported, const std::string&
 
 constexpr char kGradients[] = "gradients", kSeconds[] = "seconds";
 
-// One panel a curve; `along` says what x is, where gradients are computed.
+// One panel per curve. `along` is the name of x if gradients are computed.
 std::vector<Panel> panels_of(const Curves& curves, const std::string& along = kGradients) {
   const std::vector<RunSample>& points = curves.samples;
   const bool computes = !points.empty() && points.back().gradients > 0;
@@ -94,7 +94,7 @@ std::vector<Panel> panels_of(const Curves& curves, const std::string& along = kG
   return panels;
 }
 
-// --- of several lives
+// --- several lives
 
 void cut_after(uint64_t gradients, Curves& curves) {
   const auto is_beyond = [gradients](const auto& p) { return p.gradients > gradients; };
@@ -132,10 +132,10 @@ void add_report(const Json& line, uint64_t gradients, Curves& curves) {
   curves.reported.push_back(std::move(p));
 }
 
-// The earlier lives, and this one from where it began.
+// The earlier lives, and this one from its beginning on.
 Curves joined(const Summary& run) {
   Curves earlier = run.earlier;
-  if (run.curve.empty() || run.curve.back().gradients == 0) earlier = {};  // of no use along time
+  if (run.curve.empty() || run.curve.back().gradients == 0) earlier = {};  // useless if x is time
   if (!run.curve.empty()) cut_after(run.curve.front().gradients, earlier);
   const auto append = [](auto& to, const auto& from) {
     to.insert(to.end(), from.begin(), from.end());
@@ -146,11 +146,11 @@ Curves joined(const Summary& run) {
   return earlier;
 }
 
-// --- letters
+// --- text
 
 constexpr int kRows = 8, kColumns = 60;
 
-// The curve at x: the mean of its points in the column, or a line between those beside it.
+// The curve at x: the mean of its points in the column, or a line between the nearest ones.
 double value_at(const Series& curve, double x, double half_column) {
   double sum = 0;
   int count = 0;

@@ -1,4 +1,4 @@
-// The doctor's words on GPUs. Internal to this room: it shows nlohmann-json.
+// The doctor's report on GPUs. Internal to this folder: it includes nlohmann-json.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ struct DoctorLine {
   std::string what, text;
 };
 
-/// "CUDA", "GPU 0" and so on, "NCCL". That there is no GPU is well, and why is said; one that is
-/// there and cannot be used is not.
+/// Lines for "CUDA", "GPU 0" and so on, and "NCCL". No GPU counts as ok, with the reason; a GPU
+/// that cannot be used does not.
 std::vector<DoctorLine> lines_of(const DeviceSurvey&);
 
 Json json_of(const DeviceSurvey&);

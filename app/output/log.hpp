@@ -1,5 +1,5 @@
-// Log: the messages of the program on standard error, each line with its time, or as one JSON
-// object per line for log collectors. Results are not part of it.
+// Log: the messages of the program on standard error: each line with its time, or one JSON object
+// per line for log collectors. Results are not part of it.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,15 +16,17 @@ class Log {
  public:
   explicit Log(const LogOptions&);
 
-  /// Whether a message of this level is written. `quiet` hides news, and never an alarm.
+  /// Whether a message of this level is written. `quiet` hides messages of level info, never an
+  /// alarm.
   bool tells(LogLevel) const;
 
   void tell(LogLevel, const std::string& event) const;
   void info(const std::string& event) const { tell(LogLevel::info, event); }
   void warn(const std::string& event) const { tell(LogLevel::warning, event); }
-  /// Where tells(info). REQUIRES: `object` is the text of a JSON object, and the format is JSON.
+  /// Written if tells(info). REQUIRES: `object` is the text of a JSON object, and the format is
+  /// JSON.
   void object(const std::string& object) const;
-  /// A line of the level info, whatever is asked for.
+  /// A line of level info, written at every level.
   void announce(const std::string& event) const;
   /// The program's last message, written at every level. As text it has no time, like the answers
   /// of other commands.
@@ -37,7 +39,7 @@ class Log {
   std::shared_ptr<spdlog::logger> lines_;
 };
 
-/// One line on standard error, whatever the level: where this process can be reached.
+/// One line on standard error at every level: where this process can be reached.
 void announce(const LogOptions&, const std::string& line);
 
 }  // namespace grapevine

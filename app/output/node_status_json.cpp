@@ -72,7 +72,7 @@ Json links_json(const NodeStatus& s) {
   return links;
 }
 
-// Of ranks that live on a device: how they reach those of each other process.
+// For ranks on a device: how their payloads travel to and from each other process.
 Json device_links_json(const NodeStatus& s) {
   const auto way = [](bool in_place, bool by_nccl) {
     return in_place ? "vmm" : by_nccl ? "nccl" : "host";
@@ -94,11 +94,11 @@ Json device_links_json(const NodeStatus& s) {
 
 using Ends = std::pair<int, int>;
 
-// The data about an edge; from both ends if both are here.
+// An edge; the data are of both ends if both are here.
 struct Edge {
   uint64_t exchanges = 0, bytes = 0, declined = 0;
   double applied_at = -1, distance = std::numeric_limits<double>::quiet_NaN();
-  double allowance = 1;  // what is left of the smaller of its ends
+  double allowance = 1;  // the rest of it, at the end with less
   uint64_t clipped = 0, not_finite = 0;
   bool in_graph = false;
 };
@@ -124,7 +124,7 @@ std::map<Ends, Edge> edges_of(const NodeStatus& s) {
   for (const StateReport& state : s.states)
     for (const EdgeDistance& d : state.distances) {
       const auto found = edges.find(std::minmax(d.rank, d.peer));
-      if (found == edges.end()) continue;  // of no edge: what came from all together
+      if (found == edges.end()) continue;  // no edge: judged for all senders together
       Edge& edge = found->second;
       if (!std::isnan(d.distance)) edge.distance = d.distance;
       edge.allowance = std::min(edge.allowance, d.allowance);
@@ -165,8 +165,8 @@ Json edges_json(const NodeStatus& s) {
   return out;
 }
 
-// Half the mean square distance across the edges of the ranks here. Ranks drawn at random would
-// give n / (n - 1) times the consensus distance; neighbours on a sparse graph are more alike.
+// Half the mean square distance across the edges of the ranks here. Pairs of random ranks would
+// give n / (n - 1) times the consensus distance; neighbours on a sparse graph are nearer.
 double consensus_distance_of(const NodeStatus& s) {
   double squares = 0;
   int count = 0;

@@ -1,4 +1,4 @@
-// The answers of a node to consoles, as text: its status, and the averaged model of a snapshot.
+// The answers of a node to consoles, as JSON: its status, and the averaged model of a snapshot.
 #pragma once
 #include <string>
 
@@ -13,12 +13,12 @@ namespace grapevine {
 Json json_of(const NodeStatus&);
 Json departures_json(const std::vector<Departure>&);
 
-/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}; `statistics`:
-/// of the mean's second vector, without entries where it has none.
+/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}. `statistics`:
+/// of the mean's second vector; without entries if there is none.
 Json snapshot_json(const ParameterLayout&, const ParameterLayout& statistics, const Mean&);
 
-/// Writes the tensors that such an object describes as safetensors. Errors: a malformed object or
-/// bytes that do not fit it (world), and those of the file.
+/// Writes the tensors of such an object as safetensors. Errors: a malformed object, or bytes that
+/// do not fit it (world); those of the file.
 Status write_snapshot(const Json&, const std::string& bytes, const std::string& path);
 
 }  // namespace grapevine

@@ -55,7 +55,7 @@ void Progress::reached(uint64_t gradients) {
 
 uint64_t Progress::done(const RunSample& p) const { return std::max(p.gradients, reached_); }
 
-// Whichever end comes first, at the pace so far.
+// Until the first of the ends, at the pace so far.
 double Progress::left_s(const RunSample& p) const {
   const auto left_by = [](Instant since, double made, double all) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - since;
@@ -96,7 +96,7 @@ void Progress::point(const RunSample& p) {
   if (line.size() > 1 && line[line.size() - 2] == ',') line.resize(line.size() - 2);
   line += tested_;
   if (const double left = left_s(p); left > 0) line += fmt::format(", {} left", as_seconds(left));
-  if (line == shown_) return;  // nothing moves, as while the model is tested in the end
+  if (line == shown_) return;  // no change, as during the final test
   show(line);
   shown_ = std::move(line);
 }

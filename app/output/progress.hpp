@@ -1,5 +1,5 @@
 // Progress: the progress of a run on standard error. On a terminal it is one line that is
-// rewritten; elsewhere a line of the log, at most one in five seconds. Events appear above it.
+// rewritten; otherwise a line of the log, at most one in five seconds. Events are printed above it.
 #pragma once
 #include <chrono>
 #include <limits>
@@ -16,15 +16,15 @@ namespace grapevine {
 class Progress {
  public:
   Progress(const Settings&, const LogOptions&);
-  ~Progress();  // leaves the last line standing
+  ~Progress();  // the last line stays
 
   /// The gradients of earlier lives of the run, for the estimate of the remaining time.
   void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
-  /// So many gradients the ranks have taken, with those of the ranks whose state they began with.
+  /// The gradients that the ranks have taken, including those of the ranks whose state they copied.
   /// The pace is measured from the first call on.
   void reached(uint64_t gradients);
   void point(const RunSample&);
-  /// Stands in the lines from then on.
+  /// Later lines show this test.
   void test(const TestPoint&, const Score& best);
   void say(const std::string& event) { tell(LogLevel::info, event); }
   void warn(const std::string& event) { tell(LogLevel::warning, event); }
@@ -36,14 +36,14 @@ class Progress {
   void show(const std::string& line);
   void clear();
   uint64_t done(const RunSample&) const;
-  double left_s(const RunSample&) const;  // NaN: not known
+  double left_s(const RunSample&) const;  // NaN: unknown
 
-  uint64_t horizon_ = 0, resumed_at_ = 0;  // gradients of the ranks here
+  uint64_t horizon_ = 0, resumed_at_ = 0;  // of the ranks here
   uint64_t reached_ = 0;
   double resumed_progress_ = std::numeric_limits<double>::quiet_NaN();  // of the first sample
   bool paced_ = false;                                                  // reached() was called
   double until_s_ = 0;
-  std::string tested_;  // what the last test found; empty: none
+  std::string tested_;  // the result of the last test; empty: none
   std::string shown_;   // the last line
   const LogOptions options_;
   const Log log_;

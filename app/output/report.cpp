@@ -155,7 +155,7 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
               s.nodes == 1 ? "" : "s", s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
   const std::string& objective = settings.objective.objective;
-  const bool is_tested = objective != kGuestObjective;  // by itself: scripts test theirs
+  const bool is_tested = objective != kGuestObjective;  // scripts test their own models
   if (is_tested)
     row(objective == "network" ? "test loss" : "excess loss of mean", as_short(s.averaged.loss));
   print_best(s);

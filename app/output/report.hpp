@@ -1,4 +1,4 @@
-// The tables that a run ends with, for people, on standard output.
+// The tables at the end of a run, for people, on standard output.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,10 +11,11 @@ namespace grapevine {
 
 /// "epoch 2: ring of 16, chi1 13.14, ..."
 std::string epoch_text(const EpochInfo&);
-/// Explains the words of epoch_text() and of the lines that follow, for a new user.
+/// Explains the words in epoch_text() and in the lines after it, for a new user.
 extern const char* const kWordsOfARun;
 
-/// Of a run of which not all was done; nothing: all was, as far as is known here.
+/// The error of a run that did not do all its work. No value: all was done, as far as is known
+/// here.
 std::optional<Error> shortfall_of(const Summary&);
 
 struct TrainingTimes {
@@ -24,7 +25,7 @@ struct TrainingTimes {
 void print_training(const Settings&, const Summary&, const TrainingTimes&,
                     const std::string& run_dir);
 
-/// One process of several; the settings' ranks are its own.
+/// One process of several; the settings count its own ranks.
 void print_node(const Settings&, const Summary&, const TrainingTimes&, const std::string& address,
                 const std::string& run_dir);
 
@@ -35,10 +36,10 @@ void print_simulation(const Settings&, const std::vector<Summary>& runs,
 /// The text that the averaged model has written; prints nothing if it is empty.
 void print_sample(const std::string& text);
 
-/// The largest and the mean idle fraction of all ranks; NaN ones left out.
+/// The largest and the mean idle fraction of all ranks, without NaN.
 struct Idle {
   double mean = 0, most = 0;
-  int rank = -1;  // that idles most
+  int rank = -1;  // with the largest fraction
 };
 Idle idle_of(const Summary&);
 

@@ -1,4 +1,4 @@
-// A row of the table that a command ends with.
+// A row of the table at the end of a command.
 #pragma once
 #include <cstdio>
 #include <string>

@@ -22,7 +22,7 @@ Error unwritable(const std::string& path, const std::string& why) {
       "out is \"{}\", which cannot be written ({}), accepted: a folder that can", path, why));
 }
 
-// The lines of an earlier life, without the last one where it was cut off.
+// The lines of an earlier life, without a last one that was cut off.
 void restore_part(const std::string& path) {
   const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
   std::error_code failed;
@@ -108,7 +108,7 @@ std::string default_run_path(const std::string& method, const std::string& topol
   std::string free = path;
   for (int k = 2; !fs::create_directory(free, failed) && !failed; ++k)
     free = fmt::format("{}-{}", path, k);
-  return free;  // one that cannot be made is refused by who writes into it
+  return free;  // if it cannot be made, the first write reports it
 }
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// The averaged model as a node tells it to a console, and as a file.
+// The averaged model as a node's answer to a console, and as a file.
 #include <algorithm>
 
 #include "app/output/node_status_json.hpp"

@@ -1,10 +1,10 @@
-// reproduce bytes: what a rank sends per epoch of ResNet-20 and per step of a word-level LSTM, by
-// the counters of runs that gossip tensors of those shapes.
+// reproduce bytes: the bytes that a rank sends per epoch of ResNet-20 and per step of a word-level
+// LSTM, by the counters of runs that gossip tensors of these shapes.
 //
-// Each rank has two neighbours. ResNet-20 on CIFAR-10, 49 steps an epoch; the LSTM has 3 layers of
-// 650 and 28,869 words. Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv 2008.01425): shapes and
-// set-up. A rank's bytes follow from the shapes alone; they are computed here, and held against
-// the counters exactly. top-k sends indices of 32 bits.
+// Each rank has two neighbours. ResNet-20 on CIFAR-10 has 49 steps an epoch; the LSTM has 3 layers
+// of 650 and 28,869 words. Shapes and set-up: Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv
+// 2008.01425). A rank's bytes follow from the shapes alone; they are computed here, and the
+// counters must be equal to them. top-k sends indices of 32 bits.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ double two_bits(const ParameterLayout& layout) {
   return std::ceil(static_cast<double>(layout.size()) / 4);
 }
 
-/// Of the `iterations` messages of a step, the mean of one that begins with either side.
+/// The mean of the `iterations` messages of a step, over both possible first sides.
 double power(const ParameterLayout& layout, double rank, double iterations) {
   double sides = 0, vectors = 0;
   for (const ParameterEntry& tensor : layout.entries()) {
@@ -96,8 +96,8 @@ struct ByteRow {
   const char* words;
   double mebibytes;    // published; 0: not
   double bytes;        // to each neighbour and step
-  uint64_t steps = 1;  // of the published figure
-  uint64_t run = 1;    // times as many are run: an even number where messages take turns
+  uint64_t steps = 1;  // in the published figure
+  uint64_t run = 1;    // steps per step of the figure: an even number if messages alternate
 };
 
 std::vector<ByteRow> resnet_rows(const ParameterLayout& l) {

@@ -1,4 +1,4 @@
-// grapevine reproduce: published figures beside what the actors give, with a verdict.
+// grapevine reproduce: published figures next to the results of the actors, with a verdict.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ int list(bool as_json) {
   return 0;
 }
 
-// More digits where the tolerance is fine.
+// More digits if the tolerance is small.
 std::string number(const Claim& claim, double value) {
   const bool fine = claim.accept <= Accept::relative && claim.tolerance < 1e-3;
   return fmt::format("{:.{}g}", value, fine ? 12 : 5);
