@@ -89,7 +89,7 @@ void add(const Reproduction& r, const Claims& claims, bool prefixed, Json& out) 
   }
 }
 
-// On a terminal, a line that is rewritten.
+// On a terminal a line that is rewritten.
 std::function<void(size_t, size_t)> progress_of(const char* name, bool quiet) {
   if (quiet || isatty(STDERR_FILENO) == 0) return {};
   return [name](size_t done, size_t of) {

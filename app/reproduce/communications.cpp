@@ -1,9 +1,9 @@
-// reproduce a2cid2-communications: exchanges until |pi x| is a thousandth, by graph and size, and
-// how they grow.
+// reproduce a2cid2-communications: exchanges until |pi x| has shrunk to a thousandth, by graph and
+// size, and how this number grows.
 //
-// Poisson clocks on the edges, no latency, ranks that start at Gaussian points, as the theory of
-// Nabli, Belilovsky, Oyallon (NeurIPS 2023, arXiv 2306.08289) has it. The expected figures are
-// means of 6 to 20 runs of its equations without messages; the tolerance has their error in it.
+// Poisson clocks on the edges, no latency, ranks that start at Gaussian points, as in the theory of
+// Nabli, Belilovsky, Oyallon (NeurIPS 2023, arXiv 2306.08289). The expected figures are means of 6
+// to 20 runs of its equations without messages; the tolerance includes their error.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr CommunicationsRow kCommunicationsRows[] = {
     {"complete", "a2cid2", {{83}, {202}, {421}, {886}}, 1.13},
 };
 
-/// 5 % on the ring and 8 % elsewhere, and three times the error of the figure.
+/// 5 % on the ring and 8 % elsewhere, plus three times the error of the figure.
 double tolerance_of(const CommunicationsRow& row, const Expected& e) {
   const double ours = std::string(row.topology) == "ring" ? 0.05 : 0.08;
   return ours + 3 * e.deviation / std::sqrt(20.0) / e.mean;
@@ -51,7 +51,7 @@ Run run_of(const std::string& topology, int ranks, const std::string& method) {
   return run;
 }
 
-/// Means over seeds of the exchanges of each run, which is one seed's.
+/// Means over seeds of the exchanges of each run; a run has one seed.
 class Means {
  public:
   void add(const Run& run, uint64_t seeds, const Effort& effort) {
@@ -85,7 +85,7 @@ class Means {
 
  private:
   std::vector<Run> runs_;
-  std::vector<size_t> first_;  // run of each mean
+  std::vector<size_t> first_;  // the first run of each mean
 };
 
 /// The slope of log y over log ranks, by least squares.

@@ -1,8 +1,8 @@
 // reproduce consensus: rounds and bits per rank until the matrices of an 8-ring agree.
 //
-// One 100 x 100 matrix per rank, Gaussian or with singular values that fall as k^-p; the error is
+// One 100 x 100 matrix per rank, Gaussian or with singular values that fall as k^-p. The error is
 // mean_i |X_i - mean|^2 over its start; gamma is the best one of plain gossip. The experiment is
-// that of Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv 2008.01425), the figures are of its
+// that of Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv 2008.01425); the figures are those of its
 // equations. A number counts as 32 bits.
 #include <fmt/core.h>
 
@@ -15,11 +15,11 @@ namespace grapevine {
 namespace {
 
 constexpr double kConsensusTolerance = 0.02;
-constexpr double kBitsPerByte = 32.0 / sizeof(double);  // the runs are in double
+constexpr double kBitsPerByte = 32.0 / sizeof(double);  // the runs use double
 constexpr double kMega = 1e6;
 
 struct Target {
-  double ratio, rounds, megabits;  // rounds 0: not known
+  double ratio, rounds, megabits;  // rounds 0: unknown
 };
 
 struct ConsensusRow {

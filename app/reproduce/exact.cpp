@@ -1,11 +1,12 @@
-// reproduce scalar, reproduce matrix: problems in which nothing is drawn, so every figure of the
-// published equations can be held to 1e-10.
+// reproduce scalar, reproduce matrix: problems without random draws, so every figure of the
+// published equations can be reproduced to 1e-10.
 //
-// scalar: 16 ranks, f_i(x) = 1/2 a_i (x - b_i)^2 (models/analytic.hpp), learning rate 0.1 unless
-// said. matrix: one 6 x 5 matrix of sines per rank of a ring of 8; mean_i |X_i - mean|^2.
-// One figure is no constant of the equations: after 200 rounds of PowerGossip at gamma 1 roundings
-// have grown to some per cent (computed with 50 digits it is 1.2189e-7), and it is held to 1e-8.
-// Equations: Vogels et al., NeurIPS 2021 (arXiv 2110.04175) and NeurIPS 2020 (arXiv 2008.01425).
+// scalar: 16 ranks, f_i(x) = 1/2 a_i (x - b_i)^2 (models/analytic.hpp), learning rate 0.1 by
+// default. matrix: one 6 x 5 matrix of sines per rank of a ring of 8; mean_i |X_i - mean|^2. One
+// figure is no constant of the equations: after 200 rounds of PowerGossip at gamma 1 rounding
+// errors have grown to several per cent (computed with 50 digits it is 1.2189e-7); its tolerance is
+// 1e-8. Equations: Vogels et al., NeurIPS 2021 (arXiv 2110.04175) and NeurIPS 2020 (arXiv
+// 2008.01425).
 #include <fmt/core.h>
 
 #include <cmath>

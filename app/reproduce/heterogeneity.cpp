@@ -1,10 +1,10 @@
-// reproduce heterogeneity: a small network on Fashion-MNIST whose ranks see different labels.
+// reproduce heterogeneity: a small network on Fashion-MNIST, with different labels on each rank.
 //
-// 16 ranks, 2,500 rounds of batches of 16, momentum 0.9 on each rank, a cosine of the learning
-// rate; the labels of the ranks are drawn from a Dirichlet distribution: at 1 they differ, at 0.01
-// most ranks know two or three. The order of the methods is that of Vogels et al. (NeurIPS 2021,
-// arXiv 2110.04175, table 2: CIFAR-10, VGG-11): RelaySGD stays with all-reduce where gossip falls
-// back. Expected is what all-reduce reaches here, of the averaged model on the test set.
+// 16 ranks, 2,500 rounds of batches of 16, momentum 0.9 on each rank, a cosine schedule. The labels
+// of the ranks are drawn from a Dirichlet distribution: at 1 they differ, at 0.01 most ranks have
+// only two or three. The order of the methods is that of Vogels et al. (NeurIPS 2021, arXiv
+// 2110.04175, table 2: CIFAR-10, VGG-11): RelaySGD is as good as all-reduce, gossip is worse. The
+// expected figure is the result of all-reduce here: the averaged model on the test set.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kAlphas[] = {"1", "0.1", "0.01"};
 constexpr uint64_t kHeterogeneityRounds = 2500;
-constexpr double kNear = 0.02;    // of all-reduce
+constexpr double kNear = 0.02;    // to all-reduce
 constexpr double kBehind = 0.02;  // at 0.01
 
 struct Method {

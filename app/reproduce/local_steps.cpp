@@ -1,8 +1,8 @@
-// reproduce local-steps: outer steps on what several steps of each rank have done, against loops.
+// reproduce local-steps: outer steps on the sum of several steps of each rank, against loops.
 //
-// 16 ranks on the scalar problem of exact.cpp take 60 rounds of 5 steps at a rate of 0.1. Theta is
-// where a round begins, moved where the inner steps have led, g = theta - moved. The loops share
-// the gradients and the drawn matchings with the actors, and nothing else.
+// 16 ranks on the scalar problem of exact.cpp take 60 rounds of 5 steps at a rate of 0.1. theta is
+// the start of a round, moved the result of its inner steps, g = theta - moved. The loops share
+// only the gradients and the drawn matchings with the actors.
 //
 //   DiLoCo      v = mu v + mean g,  theta -= eta (mean g + mu v)         (arXiv 2311.08105)
 //   local SGD   theta_i = sum_j W_ij moved_j                             (arXiv 1805.09767)
@@ -12,9 +12,9 @@
 //               theta_i = (y_i + y_j) / 2 + gamma (y_i - y_i of the round before)
 //
 // SPARTA (Exo, 2025) averages a part of the numbers over all ranks after each step. 16 ranks take
-// 60 steps on a quadratic of 60 numbers, a twentieth of which is averaged; the loop shares the
-// drawn places too. Without steps the squared distance of the ranks from their mean is multiplied
-// by 1 - p, measured on matrices of 10,000 numbers.
+// 60 steps on a quadratic of 60 numbers, of which a twentieth is averaged; the loop also shares the
+// drawn places. Without steps the squared distance of the ranks from their mean is multiplied by 1
+// - p, measured on matrices of 10,000 numbers.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,11 +31,11 @@ namespace {
 constexpr uint64_t kInner = 5, kRounds = 60, kSeed = 1;
 constexpr double kRate = 0.1, kTolerance = 1e-12;
 
-using Numbers = std::vector<double>;  // one of each rank
+using Numbers = std::vector<double>;  // one per rank
 
 struct Loop {
   double eta = 0, mu = 0;
-  Numbers theta, memory;  // v, d, or y of the round before
+  Numbers theta, memory;  // v, d, or y of the last round
   uint64_t round = 0;
 };
 

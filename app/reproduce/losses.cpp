@@ -1,12 +1,12 @@
-// reproduce message-loss: what links that lose messages do to each method.
+// reproduce message-loss: the effect of lost messages on each method.
 //
 // 16 ranks, random quadratics of 10 dimensions, zeta^2 = 1, the optimum 10 away, learning rate 0.1
-// (gradient tracking 0.05); f(mean) - minimum, its mean over the last 500 of 4,000 rounds. A link
-// loses a message with probability p. The published comparison is on CIFAR-10 (Vogels et al.,
-// NeurIPS 2021, arXiv 2110.04175, appendix); the figures here are of the published equations on
-// one draw of these quadratics, so each is held against the geometric mean of several draws. Where
-// D2 and gradient tracking lose messages a random part of the first rounds stays in their
-// corrections for ever and draws differ by a factor of 30: there the nearest of several is taken.
+// (gradient tracking 0.05). The figure is f(mean) - minimum, its mean over the last 500 of 4,000
+// rounds. A link loses a message with probability p. The published comparison is on CIFAR-10
+// (Vogels et al., NeurIPS 2021, arXiv 2110.04175, appendix). The figures here are of the published
+// equations on one draw of these quadratics, so each is compared with the geometric mean of several
+// draws. If D2 and gradient tracking lose messages, a random part of the first rounds stays in
+// their corrections, and draws differ by a factor of 30: then the nearest of several draws is used.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,16 +21,16 @@ namespace {
 
 constexpr uint64_t kRounds = 4000, kAveraged = 500;
 constexpr uint64_t kSeeds = 5, kSeedsOfScattered = 8;
-constexpr double kExact = 1e-20;  // below it there is nothing but rounding
+constexpr double kExact = 1e-20;  // smaller values are only rounding
 constexpr double kFactor = 3;
 
 struct Figure {
   double probability, expected;
-  bool bound = false;  // "no more than", for every draw; what is exact is one
+  bool bound = false;  // at most `expected`, for every draw; also set for exact results
 };
 
-// `missing` selects the replacement for a lost message in gossip, and `normalisation` where sums
-// are relayed (a lost one counts as nothing).
+// `missing` selects the replacement of a lost message in gossip; for relayed sums `normalisation`
+// does (a lost one counts as nothing).
 struct Row {
   const char* what;
   const char* words;
@@ -115,7 +115,7 @@ Run run_of(const Row& row, double probability, uint64_t seed, uint64_t rounds) {
   return run;
 }
 
-/// The mean over the last rounds, but for the very last.
+/// The mean over the last rounds, without the very last.
 double last_of(RoundMeans& run, uint64_t rounds) {
   double sum = 0;
   const uint64_t count = std::min(rounds - 1, kAveraged);
@@ -124,7 +124,7 @@ double last_of(RoundMeans& run, uint64_t rounds) {
   return std::max(sum / static_cast<double>(count), std::numeric_limits<double>::min());
 }
 
-enum class Of { all, worst, nearest };  // which draw is held against the figure
+enum class Of { all, worst, nearest };  // the draw that is compared with the figure
 
 struct Cell {
   Claim claim;

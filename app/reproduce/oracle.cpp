@@ -127,7 +127,8 @@ struct Trial {
   uint64_t rounds = 0;
 };
 
-/// `best`: of the trials so far, 0: none reached the target; ten times as slow is too slow.
+/// `best`: rounds of the best trial so far, 0: none reached the target; ten times as many is too
+/// slow.
 Trial attempt(Oracle& oracle, double lr, double target, const std::vector<uint64_t>& tested,
               uint64_t best) {
   oracle.restart(lr);

@@ -1,5 +1,5 @@
-// The quadratics' oracle: all ranks of a method in one loop over dense arrays, and the tuner of its
-// learning rate. It shares neither rules nor messages with the actors.
+// The oracle for quadratics: all ranks of a method in one loop over dense arrays, and the tuner of
+// its learning rate. It shares neither rules nor messages with the actors.
 //
 //   relaysgd           y_i = x_i - lr g_i,  x_i = (1/n) sum_j y_j of max(hops(i, j) - 1, 0) rounds
 //                      ago, before the first round y = 0: the x0 normalisation in its summed form
@@ -7,7 +7,7 @@
 //   gradient_tracking  x' = W (x + u + c),  c' = W (c + u) - u
 //   all_reduce         x' = mean of x + u
 //
-// Vogels et al., NeurIPS 2021, arXiv 2110.04175, figure 2 and the code published with it.
+// Vogels et al., NeurIPS 2021, arXiv 2110.04175, figure 2 and its published code.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -40,21 +40,21 @@ class Oracle {
   double lr_ = 0;
   uint64_t done_ = 0;
   std::vector<size_t> delay_;                // ranks x ranks
-  std::vector<std::vector<double>> spoken_;  // the last y, a circle
+  std::vector<std::vector<double>> spoken_;  // the last y, as a ring buffer
   std::vector<double> x_, g_, c_, sum_, mixed_, mean_;
 };
 
-/// At which rounds an error is looked at: `points` of them, evenly spaced on a logarithmic axis.
+/// The rounds at which an error is tested: `points` of them, evenly spaced on a logarithmic axis.
 std::vector<uint64_t> test_rounds(uint64_t most, int points);
 
 struct Tuned {
-  uint64_t rounds = 0;  // until the error was below the target; 0: it never was
+  uint64_t rounds = 0;  // until the error was below the target; 0: never
   double lr = 0;
 };
 
-/// The learning rate that reaches `target` first, of those under which the error never rises while
-/// it is above the target: halved from 2 `start` until that holds and no more is gained, then
-/// bisected towards the largest such rate, 30 trials in all.
+/// The learning rate that reaches `target` first, among those under which the error never rises
+/// while it is above the target. It is halved from 2 `start` until that holds and nothing more is
+/// gained, then bisected towards the largest such rate, 30 trials in all.
 Tuned tune_fastest(Oracle&, double target, double start, uint64_t most_rounds);
 
 }  // namespace grapevine

@@ -1,10 +1,10 @@
 // reproduce quadratics: rounds until f(mean) - minimum is below 1e-6 on random quadratics, at the
-// learning rate that is fastest.
+// fastest learning rate.
 //
 // 10 dimensions, mu = 0.5, zeta^2 = 1, the optimum 100 away. The expected figures are the mean of
 // 10 draws in the notebook of figure 2 that Vogels et al. published (NeurIPS 2021, arXiv
-// 2110.04175). First the oracle with their tuner against these, then the actors at the oracle's
-// learning rates against the oracle.
+// 2110.04175). First the oracle with their tuner is compared with these figures, then the actors,
+// at the oracle's learning rates, with the oracle.
 #include "app/reproduce/oracle.hpp"
 
 #include <fmt/core.h>
@@ -52,7 +52,8 @@ std::string words_of(const Column& column, int ranks) {
       column.weights, ranks);
 }
 
-/// The first tested round after which the actors are below the target; else one more than all.
+/// The first tested round after which the actors are below the target; one more than all if none
+/// is.
 double rounds_of(const Summary& summary, uint64_t all) {
   for (const uint64_t round : test_rounds(kMostRounds, 1000)) {
     if (round > summary.curve.size()) break;
@@ -96,7 +97,7 @@ Result<Claims> reproduce_quadratics(const Effort& effort) {
   const uint64_t seeds = effort.seeds_or(kQuadraticsSeeds);
   std::vector<Rounds> rounds(kCells * seeds);
   const Status done = for_all(rounds.size(), effort, [&](size_t k) -> Status {
-    const size_t cell = kCells - 1 - k / seeds;  // the largest graphs first
+    const size_t cell = kCells - 1 - k / seeds;  // the largest graphs come first
     const auto measured = measure(kColumns[cell / kSizes], kQuadraticsRanks[cell % kSizes],
                                   effort.seed + k % seeds, effort);
     if (!measured) return measured.error();

@@ -1,6 +1,6 @@
-// reproduce delivery, relay-counts, learning-rate, mean-estimation: what follows from hops alone.
+// reproduce delivery, relay-counts, learning-rate, mean-estimation: figures that follow from hops.
 //
-// What rank j says reaches rank i max(hops(i, j) - 1, 0) rounds later (topologies/trees.hpp).
+// A summand of rank j reaches rank i after max(hops(i, j) - 1, 0) rounds (topologies/trees.hpp).
 // Figures: Vogels et al., NeurIPS 2021 (arXiv 2110.04175), and the equations of its algorithm 1.
 #include <fmt/core.h>
 
@@ -27,7 +27,7 @@ Run on_tree(const std::string& tree, int ranks, const std::string& method, uint6
 constexpr int kSpeaker = 5;
 constexpr uint64_t kDeliveryRounds = 24;
 
-/// One rank says `ranks` in round 0 and nothing after; what every rank reads, round by round.
+/// One rank contributes `ranks` in round 0 and 0 later. Records the x of every rank in each round.
 struct Delivery {
   std::vector<double> after[kTreeRanks];  // [rank][k]: after k rounds
 
@@ -78,7 +78,7 @@ Result<double> factor_of(const std::string& tree, int ranks, const std::string& 
   return 1 / parameters_of(*summary, 0).front();
 }
 
-/// 1 + the mean delay as a run reports it.
+/// 1 + the mean delay that a run reports.
 Result<double> factor_told(const std::string& tree, int ranks) {
   const auto summary = perform(on_tree(tree, ranks, "method=relaysgd", 1));
   if (!summary) return summary.error();
@@ -130,7 +130,7 @@ Result<Claims> reproduce_delivery(const Effort& effort) {
 Result<Claims> reproduce_relay_counts(const Effort& effort) {
   const struct {
     const char* tree;
-    double full;  // round, counted from 0, after which everybody has heard of everybody
+    double full;  // the round, from 0, after which every rank has the sums of all
   } rows[] = {{"chain", 14}, {"relay-tree", 5}, {"star", 1}};
   Claims claims;
   for (const auto& row : rows) {
@@ -191,7 +191,7 @@ Result<Claims> reproduce_learning_rate(const Effort& effort) {
 
 Result<Claims> reproduce_mean_estimation(const Effort& effort) {
   constexpr uint64_t kRounds = 400;
-  constexpr double kTolerance = 5e-6;  // the figures' last digit
+  constexpr double kTolerance = 5e-6;  // the last digit of the figures
   const struct {
     const char* tree;
     double of[3];  // by ranks: 16, 32, 64
@@ -202,8 +202,8 @@ Result<Claims> reproduce_mean_estimation(const Effort& effort) {
   for (const auto& row : rows) {
     for (size_t k = 0; k < std::size(row.of); ++k) {
       const int n = 16 << k;
-      // The first sample of a rank is 1 and all others 0 in a coordinate of its own, so an estimate
-      // shows how many samples it is the mean of: its mean square error is one over that.
+      // Each rank has its own coordinate, in which its first sample is 1 and all others 0. So an
+      // estimate shows how many samples it is the mean of: its mean square error is the inverse.
       auto gradient = [](int rank, uint64_t index, ConstVec x, Vec g) {
         for (size_t i = 0; i < x.size; ++i)
           g.as<double>()[i] = x.as<double>()[i];

@@ -1,8 +1,9 @@
-// What `grapevine reproduce` proves: published figures, each beside what the actors give now.
+// The content of `grapevine reproduce`: published figures, each with the present result of the
+// actors.
 //
-// A reproduction is a family of claims that one command measures. A claim is a number that is
-// expected, the number that was measured, and how far apart they may be. Everything is measured on
-// runs of the real actors on the virtual clock (runs.hpp).
+// A reproduction is a family of claims that one command measures. A claim is an expected number, a
+// measured number and a tolerance. All are measured in runs of the real actors on the virtual clock
+// (runs.hpp).
 #pragma once
 #include <functional>
 #include <span>
@@ -13,13 +14,13 @@
 
 namespace grapevine {
 
-/// In which sense `measured` must be near `expected`.
+/// How `measured` is compared with `expected`.
 enum class Accept {
   absolute,  // |measured - expected| <= tolerance
   relative,  // |measured - expected| <= tolerance |expected|
   factor,    // their ratio, the larger over the smaller, <= tolerance
   at_most,   // measured <= expected; the tolerance is 0
-  at_least,  // measured >= expected; the same
+  at_least,  // measured >= expected; the tolerance is 0
 };
 
 struct Claim {
@@ -28,19 +29,19 @@ struct Claim {
   double tolerance = 0;
   Accept accept = Accept::relative;
 
-  bool ok() const;  // false where a number is NaN
+  bool ok() const;  // false if a number is NaN
 };
 
 using Claims = std::vector<Claim>;
 
-/// How much work goes into it; 0: as much as the reproduction's own figures ask for.
+/// The amount of work; 0: as much as the reproduction's own figures need.
 struct Effort {
   uint64_t seed = 1;   // the first one
   uint64_t seeds = 0;  // of each figure that is a mean
-  uint64_t steps = 0;  // rounds of a run at most: too few of them fail
-  int threads = 0;     // runs at once; 0: one per core
+  uint64_t steps = 0;  // rounds of a run at most; with too few of them claims fail
+  int threads = 0;     // runs at the same time; 0: one per core
   std::string data_dir;
-  std::function<void(size_t done, size_t of)> progress;  // told after each run; may be empty
+  std::function<void(size_t done, size_t of)> progress;  // called after each run; may be empty
 
   uint64_t seeds_or(uint64_t own) const { return seeds > 0 ? seeds : own; }
   uint64_t rounds(uint64_t own) const { return steps > 0 && steps < own ? steps : own; }

@@ -45,9 +45,9 @@ Result<Options> options_of(const Run& run) {
   Settings& s = options.settings;
   s.seed = run.seed;
   s.sample_s = 0;
-  s.guarded = false;  // as published: no method there scales what comes
+  s.guarded = false;  // as published: these methods do not scale messages
   if (run.rounds > 0) s.gradients = run.rounds * static_cast<uint64_t>(s.ranks);
-  if (run.sampled) {  // the k-th sample falls between the k-th round and the next
+  if (run.sampled) {  // the k-th sample falls between two rounds
     s.sample_s = s.gradient_s;
     s.gradient_s *= 1 - 1 / (static_cast<double>(run.rounds) + 2);
   }
@@ -82,7 +82,7 @@ Result<Summary> perform(const Run& run, std::shared_ptr<RoundMeans>* by_round) {
   if (summary.interrupted) return world_error("interrupted");
   if (summary.failure) return *summary.failure;
   if (run.tested) evaluate(settings, watch, *objective, summary);
-  if (settings.sample_s > 0) summary.curve.pop_back();  // what was not sampled but is the end
+  if (settings.sample_s > 0) summary.curve.pop_back();  // the end, which is no sample
   return summary;
 }
 
@@ -107,7 +107,7 @@ Status for_all(size_t count, const Effort& effort, const std::function<Status(si
     try {
       for (size_t k = 1; k < std::min(wanted, count); ++k)
         threads.emplace_back(take_turns);
-    } catch (const std::system_error&) {  // those that there are do it all
+    } catch (const std::system_error&) {  // the threads that could start do all the work
     }
     take_turns();
   }

@@ -1,4 +1,4 @@
-// The runs that reproductions are made of: the actors on the virtual clock, many runs at once.
+// The runs of reproductions: the actors on the virtual clock, many runs at the same time.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,36 +13,36 @@ namespace grapevine {
 
 class RoundMeans;
 
-/// One run, in the words of `grapevine simulate`.
+/// One run, described by options of `grapevine simulate`.
 struct Run {
-  std::string words;    // "method=d2 ranks=16 ...", any option; what is not said is simulate's
-  uint64_t rounds = 0;  // so many of each rank; 0: until the words say
+  std::string words;    // "method=d2 ranks=16 ...", any option; the others have simulate's defaults
+  uint64_t rounds = 0;  // of each rank; 0: as the words say
   uint64_t seed = 1;
   bool sampled = false;  // a point of the curve after each round: curve[k - 1] after k
-  bool tested = false;   // Summary::averaged
+  bool tested = false;   // sets Summary::averaged
   double bulk_loss = 0;  // probability that a link loses a frame with a payload
-  std::function<void(Settings&)> adjust;  // what no option says
-  std::shared_ptr<Objective> objective;   // in place of the one that the words name
+  std::function<void(Settings&)> adjust;  // for settings without an option
+  std::shared_ptr<Objective> objective;   // replaces the one of the words
 };
 
-/// Errors: what the words ask for is refused; the run failed; it was interrupted. `by_round`, where
-/// it is not null, becomes what the run was like round by round.
+/// Errors: an option is refused; the run failed; it was interrupted. `by_round`, if not null, gets
+/// the mean after each round.
 Result<Summary> perform(const Run&, std::shared_ptr<RoundMeans>* by_round = nullptr);
 
-/// Calls work(k) for k < count, on as many threads as the effort says. The first error ends it.
+/// Calls work(k) for k < count, on `effort.threads` threads. The first error ends it.
 Status for_all(size_t count, const Effort&, const std::function<Status(size_t)>& work);
 
 Claims joined(const std::vector<Claims>&);
 
-/// All of them, in their order.
+/// Performs all runs; the results are in their order.
 Result<std::vector<Summary>> perform_all(const std::vector<Run>&, const Effort&);
 
-/// A problem that a function makes: what a rank adds to its gradient, and a place to watch every
-/// rank's parameters from, round by round.
+/// An objective from a function, which sets the gradient of a rank and sees the rank's parameters
+/// in each round.
 class Probe final : public Objective {
  public:
-  /// Writes gradient `index` of `rank` into g, which is 0; x is what the rank has after `index`
-  /// rounds.
+  /// Writes gradient `index` of `rank` into g, which is 0; x are the rank's parameters after
+  /// `index` rounds.
   using Gradient = std::function<void(int rank, uint64_t index, ConstVec x, Vec g)>;
 
   explicit Probe(ParameterLayout layout, Gradient gradient = {});
@@ -61,13 +61,13 @@ class Probe final : public Objective {
   Gradient gradient_;
 };
 
-/// Another objective, and the mean over ranks after each round: what rank i has after k rounds is
-/// where it takes its gradient k, whenever that is. A last round that nothing follows is not seen.
+/// Wraps an objective and records the mean over ranks after each round: the parameters of a rank
+/// after k rounds are those at its gradient k. The result of the last round is not recorded.
 class RoundMeans final : public Objective {
  public:
   RoundMeans(std::shared_ptr<Objective> of, int ranks);
 
-  /// f(mean) - minimum after so many rounds of every rank; NaN where a rank had fewer.
+  /// f(mean) - minimum after this many rounds of every rank; NaN if a rank had fewer.
   double suboptimality(uint64_t rounds);
 
   const ParameterLayout& layout() const override { return of_->layout(); }
@@ -83,14 +83,14 @@ class RoundMeans final : public Objective {
   std::shared_ptr<Objective> of_;
   int ranks_;
   std::vector<double> sums_;  // rounds x dim
-  std::vector<int> heard_;    // of each round, from so many ranks
+  std::vector<int> heard_;    // of each round: the number of recorded ranks
 };
 
 /// The parameters of a rank at the end, in double.
 std::vector<double> parameters_of(const Summary&, int rank);
 
-/// Payload bytes that one rank had sent when `rounds` of the run's `all` rounds were over, by the
-/// counters: all ranks send alike.
+/// Payload bytes that one rank had sent after `rounds` of the run's `all` rounds, by the counters.
+/// All ranks send the same number.
 double payload_after(const Summary&, double bytes, double rounds, double all);
 
 double geometric_mean(const std::vector<double>& values);

@@ -1,9 +1,9 @@
-// reproduce straggler: one of 16 ranks computes three times slower, and asynchronous RelaySGD goes
-// on as if it did not: nobody waits, and data that differ between ranks leave no bias.
+// reproduce straggler: one of 16 ranks computes three times slower. Asynchronous RelaySGD is not
+// affected: no rank waits, and different data on the ranks cause no bias.
 //
-// Random quadratics of 10 dimensions, zeta^2 = 1, on the ring's spanning tree, which is the chain
-// with the slow rank wherever it falls. Beside it RelaySGD as published (Vogels et al., NeurIPS
-// 2021, arXiv 2110.04175), which waits.
+// Random quadratics of 10 dimensions, zeta^2 = 1, on the ring's spanning tree, which is a chain
+// with the slow rank at any place. It is compared with RelaySGD as published (Vogels et al.,
+// NeurIPS 2021, arXiv 2110.04175), which waits.
 #include <algorithm>
 
 #include "app/reproduce/runs.hpp"
@@ -17,7 +17,7 @@ constexpr uint64_t kStragglerRounds = 4000;
 constexpr double kIdle = 0.02, kStragglerExact = 1e-20;
 
 struct Found {
-  double idle = 0;  // of the others, the most
+  double idle = 0;  // the largest of the other ranks
   double suboptimality = 0;
 };
 

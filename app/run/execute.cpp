@@ -47,7 +47,7 @@ class Guarded {
   T value_ GV_GUARDED_BY(mutex_){};
 };
 
-// The processes that are not over.
+// The active alarms.
 class StandingAlarms {
  public:
   void take(const Alarm& alarm) {
@@ -74,13 +74,14 @@ class StandingAlarms {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// On the virtual clock, where nothing else goes on, an analytic objective is asked at each sample.
+// On the virtual clock an analytic objective is evaluated at each sample, which costs no time
+// there.
 double loss_at(const Settings& s, Objective& objective, ConstVec x) {
   if (s.clock != Clock::simulated || s.objective.objective == "network") return kNone;
   return objective.evaluate(0, -1, x).loss;
 }
 
-// Each rank against the mean and, where the mean is judged, by itself.
+// Each rank's distance from the mean and, if the loss is measured, its own loss.
 RankSample judge_ranks(const Settings& s, Objective& objective, const RunSample& sample,
                        const std::vector<std::shared_ptr<const Buffer>>& parameters) {
   const ConstVec mean(sample.mean->data(), sample.mean->size(), DType::f64);
@@ -93,7 +94,7 @@ RankSample judge_ranks(const Settings& s, Objective& objective, const RunSample&
   return judged;
 }
 
-// A run as it goes on: its sinks speak from several actors and threads; here they take turns.
+// A run while it lasts. Several actors and threads call its sinks; here they take turns.
 struct Course {
   const Settings& settings;
   const Watch& watch;
@@ -119,7 +120,7 @@ struct Course {
     return std::make_shared<TestLane>(settings, objective, std::move(orders), on_event());
   }
 
-  /// The lane outlives the run.
+  /// The lane must outlive the run.
   RunHooks hooks(const std::shared_ptr<Objective>& objective,
                  const std::shared_ptr<TestLane>& lane) const {
     RunHooks hooks;
@@ -178,7 +179,7 @@ struct Course {
     }
   }
 
-  /// For who looks at a node.
+  /// For consoles of a node.
   Json last_test() const {
     const Lock lock(*turn);
     return summary.tests.empty() ? Json::object() : found_json(summary.tests.back());
@@ -237,7 +238,7 @@ void add_last_point(const Watch& watch, Summary& s) {
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
-// With equal shares nobody takes what a rank that is gone has left.
+// With equal shares no other rank takes the rest of a rank that is gone.
 std::string gone_of(const Settings& settings, const Outcome& outcome) {
   const size_t here = static_cast<size_t>(ranks_here(settings)), left = outcome.parameters.size();
   const bool counts = settings.gradients > 0 && !outcome.costs.empty() && !pools(settings);
@@ -332,7 +333,7 @@ struct Pulse {
   }
 };
 
-// Workers that have begun know what their ranks had done before they came here; the others do not.
+// Workers that have begun know the earlier gradients of their ranks; the others do not.
 Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>& workers) {
   const double horizon = static_cast<double>(s.gradients) / s.ranks;
   double gradients = 0, begun = 0;
@@ -349,7 +350,7 @@ Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>&
   return {{"consensus_distance_here", p.consensus_distance},
           {"loss", p.loss},
           {"gradients_per_second", p.gradients_per_second},
-          {"progress", std::min(progress, 1.0)}};  // NaN, where no end is known, stays NaN
+          {"progress", std::min(progress, 1.0)}};  // NaN, if no end is known, stays NaN
 }
 
 Json guests_json(const GuestServer& server) {
@@ -374,7 +375,7 @@ double since(Instant then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }
 
-// When the last whole checkpoint was written; nothing: none was.
+// The time of the last complete checkpoint; no value: there is none.
 using SavedAt = std::shared_ptr<Guarded<std::optional<Instant>>>;
 
 SavedAt note_checkpoints(CheckpointOrders& orders) {
@@ -408,7 +409,7 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   n.listen = p.key.empty() ? p.listen : open_to_others(p.listen);
   n.advertise = p.advertise;
   n.no_key = p.no_key;
-  std::vector<std::string> others;  // not by unix sockets
+  std::vector<std::string> others;  // without unix sockets
   for (const std::string_view word : split(p.join, ',')) {
     if (word.empty()) continue;
     auto address = address_of_node(std::string(word));
@@ -417,7 +418,7 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
     n.join.push_back(*std::move(address));
   }
   const Reach reach = p.key.empty() ? Reach::machine : Reach::network;
-  const bool is_reached = reach == Reach::network || !others.empty();  // from elsewhere
+  const bool is_reached = reach == Reach::network || !others.empty();  // from other hosts
   if (n.listen.empty() && !p.meets_here && is_reached) {
     const std::string own = own_address_towards(others, reach);
     n.listen = own.empty() ? kAnyPort : own;
@@ -557,7 +558,7 @@ void evaluate(const Settings& settings, const Watch& watch, Objective& objective
   try {
     for (int t = 1; t < compute_threads(settings); ++t)
       threads.emplace_back(work, t);
-  } catch (const std::system_error&) {  // those that there are do it all
+  } catch (const std::system_error&) {  // the threads that could start do all the work
   }
   work(0);
   for (std::thread& thread : threads)

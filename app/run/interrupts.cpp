@@ -16,11 +16,11 @@
 namespace grapevine {
 namespace {
 
-// A handler can reach nothing else.
+// A handler can use only globals. `count`: signals that were counted as requests.
 std::atomic<int> signals{0}, count{0}, first{0}, requests{0};  // count: of those that are noted
 std::atomic<bool> to_all{false};
-std::atomic<int> handling{0};  // of the first signal, in some thread
-std::atomic<int64_t> terminated_at_ms{0};  // the last SIGTERM that was a new request; 0: none yet
+std::atomic<int> handling{0};              // the number of running handlers
+std::atomic<int64_t> terminated_at_ms{0};  // the last SIGTERM that was a new request; 0: none
 std::atomic<const InterruptNote::File*> note{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(decltype(note)::is_always_lock_free);
@@ -29,13 +29,13 @@ static_assert(decltype(terminated_at_ms)::is_always_lock_free);
 constexpr std::string_view kStopping =
     "stopping: finishes open exchanges, tests and saves; a second signal ends at once";
 
-// Of the log's lines, found before there is a signal: a handler may call little.
+// The form of the log's lines, set before any signal: a handler may call few functions.
 struct Manner {
   bool json = false, terminal = false;
   long east_of_utc_s = 0;
 } manner;
 
-// A line of the log, put together without a heap, a lock or a locale.
+// A line of the log, built without heap, lock or locale.
 class Line {
  public:
   void add(std::string_view text) {
@@ -90,7 +90,7 @@ void tell_stopping() {
     line.add(kStopping);
     line.add("\"}\n");
   } else {
-    if (manner.terminal) line.add("\n");  // behind ^C, and the line of progress
+    if (manner.terminal) line.add("\n");  // after ^C and the line of progress
     line.add_time((now.tv_sec + manner.east_of_utc_s) % kDay_s);
     line.add(" ");
     line.add(kStopping);
@@ -99,7 +99,7 @@ void tell_stopping() {
   line.put();
 }
 
-// open, write and rename, because a handler may call little else.
+// Uses open, write and rename, because a handler may call few other functions.
 void write_note() {
   const InterruptNote::File* file = note.load();
   if (file == nullptr) return;
@@ -112,17 +112,17 @@ void write_note() {
   unlink(file->part.c_str());
 }
 
-// The first may still be writing in another thread; a disk that hangs holds the second up no longer
-// than a second.
+// The first handler may still be writing in another thread. The wait is limited to a second,
+// because a disk may hang.
 void end_at_once() {
   constexpr int kMost_ms = 1000;
   for (int k = 0; handling > 0 && k < kMost_ms; ++k)
     poll(nullptr, 0, 1);
-  // As _exit(), at whose call the thread sanitizer reports each thread that nobody has joined yet.
+  // Like _exit(), for which the thread sanitizer reports each thread that is not joined.
   syscall(SYS_exit_group, kInterrupted);
 }
 
-// A scheduler and the launcher that it started (Slurm and srun) send a SIGTERM each.
+// Slurm and srun, as a scheduler and its launcher, each send a SIGTERM.
 bool is_sent_again(int signal) {
   constexpr int64_t kTogether_ms = 5000;
   if (signal != SIGTERM) return false;
@@ -144,7 +144,7 @@ void on_signal(int signal, siginfo_t* how, void*) {
   }
   if (count == 0) first = signal;
   to_all = how->si_code == SI_QUEUE && how->si_value.sival_int == kToAllNodes;
-  ++count;  // who sees it sees the two above
+  ++count;  // after the two above, which a reader of count may use
   if (signal == SIGINT) write_note();
   --handling;
   tell_stopping();
@@ -162,7 +162,7 @@ void count_interrupts(LogFormat format) {
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  sigaddset(&action.sa_mask, SIGINT);  // neither comes in the middle of the other
+  sigaddset(&action.sa_mask, SIGINT);  // neither interrupts the other
   sigaddset(&action.sa_mask, SIGTERM);
   sigaddset(&action.sa_mask, SIGHUP);
   sigaction(SIGINT, &action, nullptr);
@@ -189,7 +189,7 @@ InterruptNote::InterruptNote(const std::string& path, std::string text)
   note = file_.get();
 }
 
-// A handler that has begun ends soon, in another thread.
+// A running handler ends soon, in another thread.
 InterruptNote::~InterruptNote() {
   note = nullptr;
   while (handling > 0)

@@ -21,7 +21,7 @@ namespace {
 constexpr char kBest[] = "best", kBestScore[] = "best/best.json";
 constexpr char kModel[] = "model.safetensors", kRunJson[] = "run.json";
 
-// The state that an earlier life of the run has left.
+// The best score of an earlier life of the run.
 std::optional<Score> best_in(const std::string& folder) {
   const auto text = real_disk().read(folder + "/" + kBestScore);
   const Json object = text ? json_of_text<Json>(*text) : Json();
@@ -43,8 +43,8 @@ Json models_in(const std::string& folder) {
   return models;
 }
 
-// Whose doing it was: what the machine has done may be mended by another start of the same command
-// (checkpoint/resume.hpp), a setting and a run that diverged are not.
+// The cause of the failure. A failure of the machine may be gone when the same command starts again
+// (checkpoint/resume.hpp); a wrong setting or a divergence is not.
 std::string failure_json(const Error& why, bool has_diverged) {
   const char* by = interrupts() > 0 && !terminated() ? "interrupt"
                    : has_diverged                    ? "divergence"
@@ -73,7 +73,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     tell_events(p);
     if (progress_) progress_->point(p);
   };
-  if (options.settings.local_ranks > 0)  // some may have begun where others were
+  if (options.settings.local_ranks > 0)  // ranks may have started from the state of others
     watch_.on_report = [this](const RanksReport& report) {
       const Lock lock(mutex_);
       tell_reached(report);
@@ -121,8 +121,8 @@ void RunRecord::order_tests() {
   };
 }
 
-// Its model before what it was judged by: a life that is killed between the two leaves a model at
-// least as good as it says.
+// The model before its score: if the process is killed between the two, the model is at least as
+// good as the score.
 void RunRecord::keep_best(const Score& score, Objective& objective, ConstVec x) {
   const std::string folder = directory_->path() + "/" + kBest;
   std::error_code failed;
@@ -173,7 +173,7 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   if (Status s = directory_->write(kRunJson, run_json("running", "")); !s) return s;
   const std::string ended_here = run_json("interrupted", "");
   interrupted_.emplace(directory_->path() + "/" + kRunJson, ended_here);
-  if (interrupts() > 0 && !terminated())  // just before
+  if (interrupts() > 0 && !terminated())  // Ctrl+C came just before
     if (Status s = directory_->write(kRunJson, ended_here); !s) return s;
   if (options_.tensorboard)
     if (Status s = begin_events(); !s) return s;
@@ -183,7 +183,7 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   return directory_->write("plan.toml", plan.str());
 }
 
-// A run on the virtual clock is over in seconds, and is saved where somebody asks for it.
+// A run on the virtual clock lasts seconds, and is saved only if the options ask for it.
 void RunRecord::save(uint64_t epoch, RunIdentity run, CheckpointThread::KeptOf kept) {
   constexpr const char* kUsually = "300s";
   const bool wall = options_.settings.clock == Clock::wall;
@@ -237,7 +237,7 @@ void RunRecord::alarm(const Status& written) {
   if (!written && progress_) progress_->warn(kAlarm + written.error().message);
 }
 
-// --- TensorBoard: curves of the mean, and of each of the first ranks
+// --- TensorBoard: curves of the mean, and of the first ranks
 
 Status RunRecord::begin_events() {
   auto made = EventFile::make(directory_->path() + "/tensorboard/mean");
@@ -287,7 +287,7 @@ void RunRecord::tell_events(const TestPoint& p) {
                                        {"validation_loss", p.validation.loss}}));
 }
 
-// Null: there are as many as there may be.
+// Null: there are already kRanksSampled files.
 Result<EventFile*> RunRecord::events_of(int rank) {
   const auto found = rank_events_.find(rank);
   if (found != rank_events_.end()) return &found->second;

@@ -1,5 +1,5 @@
-// RunRecord: one run on paper. Progress on standard error while it goes on, the run directory, and
-// what is written there at the end.
+// RunRecord: records one run: progress on standard error, the run directory, and its files at the
+// end.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,34 +19,34 @@
 
 namespace grapevine {
 
-/// --out, or the default where there is none and a run is to be saved; empty: it is not.
+/// --out, or the default if it is empty and the run is saved; empty: not saved.
 std::string run_path(const Options&, const std::string& node = "");
 
 class RunRecord {
  public:
-  /// `directory`: empty for none. Writes run.json ("running") and the plan. The run goes on from
-  /// where it begins, and its ranks are saved into the directory as the options say. Errors: the
+  /// `directory`: empty: none. Writes run.json ("running") and the plan. The run continues from
+  /// `Beginning`, and its ranks are saved to the directory as the options say. Errors: the
   /// directory's.
   static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
                                                   const Objective&, const std::string& directory,
                                                   Beginning, CheckpointThread::KeptOf = {});
-  ~RunRecord();  // of a run that has not ended: an exception has, and run.json says "failed"
+  ~RunRecord();  // if the run did not end, an exception ended it: run.json says "failed"
 
   const Watch& watch() const { return watch_; }
   std::string directory() const { return directory_ ? directory_->path() : std::string(); }
 
-  /// Ends the progress line, before a report is printed, and gives the summary the curves of the
-  /// run's earlier lives.
+  /// Ends the progress line, before a report is printed, and adds the curves of the run's earlier
+  /// lives to the summary.
   void complete(Summary&);
 
-  /// Metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this order:
-  /// a run.json that says "finished" stands beside whole files, and one beside a model that could
-  /// not be written says "failed". A failed run has no model. From the first Ctrl+C on it says
+  /// Writes metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this
+  /// order. So with a run.json that says "finished" all files are complete; if the model could not
+  /// be written it says "failed". A failed run has no model. From the first Ctrl+C on it says
   /// "interrupted", however the process ends.
   Status finish(const Summary&, Objective&, const std::string& result);
 
-  /// The run ends by an error, before it began in most cases: run.json says "failed", and the same
-  /// command may try again. Returns the error.
+  /// The run ends with an error, usually before it began: run.json says "failed", and the same
+  /// command may be tried again. Returns the error.
   Error refuse(const Error&);
 
  private:
@@ -74,15 +74,15 @@ class RunRecord {
   Options options_;
   std::string description_, started_;
   std::optional<RunDirectory> directory_;
-  Curves earlier_;                            // of the lives of the run before this one
-  std::optional<InterruptNote> interrupted_;  // in run.json, should Ctrl+C come
+  Curves earlier_;                            // of the earlier lives of the run
+  std::optional<InterruptNote> interrupted_;  // for run.json, in case of Ctrl+C
   std::optional<Progress> progress_;
-  std::optional<EventFile> events_;       // with --tensorboard: the mean's
+  std::optional<EventFile> events_;       // with --tensorboard: of the mean
   std::map<int, EventFile> rank_events_;  // by rank
-  bool without_rank_events_ = false;      // one could not be made, and that has been told
+  bool without_rank_events_ = false;      // a file could not be made, which was reported
   bool has_begun_ = false;                // its ranks have a graph
-  bool is_over_ = false;                  // run.json says how it has ended
-  Mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
+  bool is_over_ = false;                  // run.json says how it ended
+  Mutex mutex_;  // for the sinks of the run and the thread that writes checkpoints
   std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;
 };

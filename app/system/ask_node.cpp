@@ -46,10 +46,10 @@ Result<std::string> ask_node(const std::string& address, const std::string& key,
 
 namespace {
 
-constexpr double kMean_s = 300;  // that a mean may take to come together
+constexpr double kMean_s = 300;  // the longest time for a mean
 constexpr int kConnections = 5;
 
-// Appends what is asked for. An error of the world: the connection, or what came over it.
+// Appends the next bytes of the snapshot. Error (world): the connection, or wrong bytes.
 Status ask_for_bytes(Console& console, const std::string& address, uint64_t mean,
                      std::string& bytes) {
   std::string came, refusal;

@@ -1,4 +1,4 @@
-// One question to a node's console, and its whole answer.
+// A request to a node's console, with its whole answer.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace grapevine {
 
-/// The address of a node that a user names: host:port, unix:/path and /path unchanged, otherwise
-/// the name of a local node. Error (user): no node, or several, have this name.
+/// The address of a node: host:port, unix:/path and /path unchanged, otherwise the name of a local
+/// node. Error (user): no node, or several, have this name.
 Result<std::string> address_of_node(const std::string& text);
 
 /// `key`: the file with the run key; empty: none. Errors: no node answers (world); no such key
@@ -17,12 +17,12 @@ Result<std::string> address_of_node(const std::string& text);
 Result<std::unique_ptr<Console>> open_console(const std::string& address, const std::string& key,
                                               double deadline_s = 2);
 
-/// `key`: the file with the run key; empty: none. Errors: nobody is there (world); the node's own
-/// reason where it refuses (user).
+/// `key`: the file with the run key; empty: none. Errors: no node answers (world); the node
+/// refuses, with its reason (user).
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest&, double deadline_s = 2, double silence_s = 10);
 
-/// Passes each part of the answer on as it comes, until the node ends or `part` returns false.
+/// Passes each part of the answer to `part` at once, until the node ends or `part` returns false.
 Status follow_node(const std::string& address, const std::string& key, const ConsoleRequest&,
                    const std::function<bool(const ConsoleReply&)>& part);
 

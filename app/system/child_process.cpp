@@ -25,12 +25,12 @@ struct Pipe {
   }
 };
 
-// In the child, where little may be called.
+// Runs in the child, where few functions are safe.
 [[noreturn]] void become(char* const* arguments, int in, int out, int err, pid_t parent) {
   setpgid(0, 0);
-  std::signal(SIGPIPE, SIG_DFL);  // which this process ignores
+  std::signal(SIGPIPE, SIG_DFL);  // this process ignores it
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above
+  if (getppid() != parent) _exit(127);  // it died before prctl()
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -46,7 +46,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
                                                           Input input) {
   std::vector<char*> words;
   for (const std::string& argument : arguments)
-    words.push_back(const_cast<char*>(argument.c_str()));  // execv's signature; it does not write
+    // For execv's signature; it does not write.
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   Pipe in, out, err;
   const pid_t parent = getpid();
@@ -58,7 +59,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
         fmt::format("cannot start {}: {}{}", arguments[0], std::strerror(errno), few));
   }
   std::unique_ptr<ChildProcess> made(new ChildProcess);
-  setpgid(child, child);  // as it does itself: who comes first
+  setpgid(child, child);  // both do it, so that the order does not matter
   made->child_ = made->group_ = child;
   if (input == Input::open) made->in_end_ = in.keep(1);
   made->out_end_ = out.keep(0);
@@ -100,7 +101,7 @@ void ChildProcess::take(int& end, std::string& text) const {
   end = -1;
 }
 
-// Its output is over. It may go on for long after it has closed that.
+// Waits until the output has ended; the process may continue for long after that.
 void ChildProcess::look_for_end() {
   int status = 0;
   if (out_end_ >= 0 || err_end_ >= 0 || waitpid(child_, &status, WNOHANG) != child_) return;
@@ -114,7 +115,7 @@ void ChildProcess::wait_any(const std::vector<ChildProcess*>& children, int time
   for (const ChildProcess* child : children)
     for (const int end : {child->out_end_, child->err_end_,
                           child->out_end_ < 0 && child->err_end_ < 0 ? child->life_ : -1})
-      ends.push_back({end, POLLIN, 0});  // poll leaves out what is negative
+      ends.push_back({end, POLLIN, 0});  // poll skips negative descriptors
   if (poll(ends.data(), ends.size(), timeout_ms) < 0) return;
   for (size_t k = 0; k < children.size(); ++k) {
     ChildProcess& child = *children[k];

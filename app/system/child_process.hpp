@@ -1,11 +1,11 @@
-// ChildProcess: another program of this machine, its output collected. It is killed with the object
-// and, by the kernel, with this process, however that ends. Its process group is its own, so that
-// Ctrl+C reaches us alone. Its standard input stays empty and ends with the object, or with this
-// process: what it starts on another machine (ssh) can tell by that. What it starts here is not
-// ours: who wants that ended, too, starts it under a guard (launch/guard.hpp).
+// ChildProcess: another program on this machine, with its output. It is killed with the object and,
+// by the kernel, with this process, however that ends. It has its own process group, so that Ctrl+C
+// reaches only this process. Its standard input is empty and ends with the object or with this
+// process: a program that it starts on another machine (ssh) notices that. Programs that it starts
+// here are not ended with it; for that, start it under a guard (launch/guard.hpp).
 //
-// By hand: of what Debian has, Boost.Process neither ties a child to its parent's life nor gives it
-// a group without code of ours between fork and exec, and it brings Asio along.
+// Written by hand, because Debian's Boost.Process neither ties a child to its parent's life nor
+// gives it a process group without our code between fork and exec, and it needs Asio.
 #pragma once
 #include <sys/types.h>
 #include <memory>
@@ -21,25 +21,26 @@ class ChildProcess {
  public:
   enum class Input { open, none };  // none: it ends at once
 
-  /// arguments[0] is the program's path. Error (world): no process or no pipe to be had.
+  /// arguments[0] is the program's path. Error (world): the system refuses a process or a pipe.
   static Result<std::unique_ptr<ChildProcess>> start(const std::vector<std::string>& arguments,
                                                      Input = Input::open);
 
   ChildProcess(const ChildProcess&) = delete;
   ~ChildProcess();
 
-  /// Takes in what these have written, waiting for at most so long until there is something. A
-  /// signal ends the wait.
+  /// Reads the output of these children; waits until there is some, for at most this time. A signal
+  /// ends the wait.
   static void wait_any(const std::vector<ChildProcess*>&, int timeout_ms);
 
-  /// To it alone, with a value where the two know one; nothing once it has ended.
+  /// Sends a signal to this process alone, with a value for programs that know it. Does nothing
+  /// once it has ended.
   void signal(int number, int value = 0) const;
-  void signal_group(int number) const;  // with what it has started and left in its group
+  void signal_group(int number) const;  // with the processes that it started in its group
   void end_input();
 
   bool ended() const { return child_ == 0; }
   int status() const { return status_; }     // once ended; 128 + the signal that ended it
-  int killed_by() const { return signal_; }  // that signal; 0: it has not ended so
+  int killed_by() const { return signal_; }  // that signal; 0: no signal ended it
   pid_t group() const { return group_; }     // of processes
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }

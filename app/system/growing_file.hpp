@@ -1,5 +1,5 @@
-// GrowingFile: records that are added to a file while a run goes on. One that cannot be written
-// whole (a full disk) is left out, so that a reader never meets half of one.
+// GrowingFile: a file to which records are added during a run. If a record cannot be written whole
+// (a full disk), it is left out, so that a reader never finds half of one.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -12,20 +12,20 @@ namespace grapevine {
 
 class GrowingFile {
  public:
-  /// Error (world): what the system says, also where there is a file of that name.
+  /// Error (world): the system's, also if the file exists.
   static Result<GrowingFile> make(const std::string& path);
 
-  /// The same, behind what is there.
+  /// The same, after the existing records.
   static Result<GrowingFile> go_on(const std::string& path);
 
-  /// At once. A record that cannot be written is left out, and the next one is tried again. Error
-  /// (world): the first that is left out after one that was not.
+  /// Writes at once. A record that cannot be written is left out, and the next one is tried again.
+  /// Error (world): the first one that is left out after a written one.
   Status append(const std::string& record);
 
   const std::string& path() const { return path_; }
   int descriptor() const { return fileno(file_.get()); }
   uint64_t missing() const { return missing_; }            // records
-  const std::string& failure() const { return failure_; }  // the last
+  const std::string& failure() const { return failure_; }  // the last one
 
  private:
   struct Close {
@@ -39,7 +39,7 @@ class GrowingFile {
 
   std::string path_;
   File file_;
-  long written_;  // bytes, of whole records
+  long written_;  // bytes of whole records
   uint64_t missing_ = 0;
   bool failing_ = false;
   std::string failure_;

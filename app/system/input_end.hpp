@@ -1,4 +1,4 @@
-// InputEnd: notices that standard input has ended. A resource.
+// InputEnd: notices the end of standard input.
 #pragma once
 #include <functional>
 #include <thread>
@@ -16,7 +16,7 @@ class InputEnd {
  private:
   void watch(const std::function<void()>& then);
 
-  int stop_[2] = {-1, -1};  // a pipe: what ends the watch
+  int stop_[2] = {-1, -1};  // a pipe that ends the watch
   std::thread thread_;
 };
 

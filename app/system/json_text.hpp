@@ -1,4 +1,4 @@
-// JSON's text, to and from anybody: nothing that stands in a text or is nested in one ends us.
+// JSON texts from and for any source: no content or nesting of a text can end this process.
 #pragma once
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,8 @@ std::string json_text(const Value& value, int indent = -1) {
   return value.dump(indent, ' ', false, Value::error_handler_t::replace);
 }
 
-/// Whether brackets are nested no deeper than any JSON of ours: who walks a value recurses.
+/// Whether brackets are nested no deeper than in any JSON of ours, because readers of a value
+/// recurse.
 inline bool is_shallow(std::string_view text) {
   constexpr int kDeepest = 64;
   int depth = 0;
@@ -35,14 +36,14 @@ inline bool is_shallow(std::string_view text) {
   return true;
 }
 
-/// Discarded (is_discarded(), and so no object, list, text or number) where it is no JSON, or
-/// deeper than that.
+/// Discarded (is_discarded(): no object, list, text or number) if the text is not JSON or is too
+/// deep.
 template <class Value>
 Value json_of_text(std::string_view text) {
   return is_shallow(text) ? Value::parse(text, nullptr, false) : Value(Value::value_t::discarded);
 }
 
-/// A number of an object; NaN where it is null or not there.
+/// A number of an object; NaN if it is null or missing.
 template <class Value>
 double number_in(const Value& object, const std::string& name) {
   const auto found = object.find(name);
@@ -50,7 +51,7 @@ double number_in(const Value& object, const std::string& name) {
   return has_it ? found->template get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Each text in it as printable() shows it. REQUIRES: it came from json_of_text().
+/// Applies printable() to each text in it. REQUIRES: it came from json_of_text().
 template <class Value>
 void make_printable(Value& value) {
   if (value.is_string()) {

@@ -13,7 +13,7 @@
 namespace grapevine {
 namespace {
 
-// Field 22 of /proc/self/stat, behind the program's name, which may have spaces: ticks after the
+// Field 22 of /proc/self/stat, after the program's name, which may have spaces: ticks after the
 // machine's start.
 double seconds_since_start() {
   std::ifstream file("/proc/self/stat");

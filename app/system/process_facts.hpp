@@ -5,7 +5,7 @@
 namespace grapevine {
 
 struct ProcessFacts {
-  double cpu_s = 0;      // that it has computed, all threads together
+  double cpu_s = 0;      // of all threads together
   double started_s = 0;  // seconds since 1970
   uint64_t resident_bytes = 0;
   uint64_t open_files = 0, most_files = 0;
