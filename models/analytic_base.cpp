@@ -23,7 +23,7 @@ std::vector<double> Analytic::centred_offsets() const {
   return offsets;
 }
 
-constexpr int kMostDim = 1 << 27;  // of one rank's vector: 1 GiB
+constexpr int kMostDim = 1 << 27;  // a vector of 1 GiB per rank
 
 Status check_analytic(const ObjectiveSpec& spec) {
   if (spec.dim < 1) {

@@ -1,4 +1,4 @@
-// The common part of the analytic objectives: one fp64 tensor, no data, no accuracy, a start at 0.
+// The base of the analytic objectives: one fp64 tensor, no data, no accuracy, a start at 0.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -81,14 +81,14 @@ class Analytic : public Objective {
     return offsets;
   }
 
-  /// The same with sum 0 over the ranks and a mean square of zeta2.
+  /// Gaussian vectors with sum 0 over the ranks and a mean square of zeta2.
   std::vector<double> centred_offsets() const;
 
   const ObjectiveSpec spec_;
   const ParameterLayout layout_;
 };
 
-/// Errors (user): dim, noise, zeta2, r0 out of range, zeta2 with a single rank.
+/// Errors (user): dim, noise, zeta2 or r0 is out of range; zeta2 with one rank.
 Status check_analytic(const ObjectiveSpec&);
 
 }  // namespace grapevine

@@ -27,7 +27,8 @@ const std::vector<uint32_t>& Batches::rows(int rank, uint64_t index) {
   GV_CHECK(rank >= 0);
   GV_CHECK(rank < partition_->ranks());
   const uint64_t size = partition_->share_size(rank);
-  // A rank that begins with the state of one further behind walks as if nothing were left.
+  // A rank that took the state of a rank further behind goes through the data as if nothing were
+  // left.
   const bool goes_on = left_ != nullptr && index >= left_->since[static_cast<size_t>(rank)];
   uint64_t position = index * batch_;
   if (!goes_on) {

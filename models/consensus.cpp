@@ -1,4 +1,4 @@
-// Consensus and matrix: gossip alone, no gradients.
+// Consensus and matrix: gossip without gradients.
 #include <fmt/core.h>
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kMostElements = 1 << 27;  // of one rank's vector: 1 GiB
+constexpr double kMostElements = 1 << 27;  // 1 GiB in one rank's vector
 
 class Consensus : public Analytic {
  public:

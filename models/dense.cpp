@@ -16,7 +16,7 @@ std::vector<double> reflector(size_t size, Random& random) {
     c = random.normal();
   for (const double c : v)
     squares += c * c;
-  // A Gaussian column is sent to the first axis; the sign is the one that cancels nothing.
+  // The reflection sends a Gaussian column to the first axis. This sign avoids cancellation.
   const double pivot = v[0] < 0 ? -std::sqrt(squares) : std::sqrt(squares);
   const double scale = 1 / std::sqrt(2 * (squares + std::abs(v[0]) * std::sqrt(squares)));
   v[0] += pivot;
@@ -102,9 +102,10 @@ std::vector<double> matrix_with_spectrum(size_t rows, size_t columns,
 void multiply(std::span<const double> a, const double* x, double* out, size_t dim) {
   GV_CHECK(a.size() == dim * dim);
   std::fill_n(out, dim, 0.0);
-  for (size_t r = 0; r < dim; ++r) {  // row by row as columns: sums that do not wait for each other
+  for (size_t r = 0; r < dim; ++r) {  // by columns: these sums do not wait for each other
     const double* row = a.data() + r * dim;
-    for (size_t c = 0; c < dim; ++c) out[c] += row[c] * x[r];
+    for (size_t c = 0; c < dim; ++c)
+      out[c] += row[c] * x[r];
   }
 }
 

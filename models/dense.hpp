@@ -1,4 +1,4 @@
-// Small dense algebra for problems that are drawn at random: rotations and a solver.
+// Small dense algebra for randomly drawn problems: rotations and a solver.
 //
 // Matrices are row-major. Rotations are uniform (Haar): the product of d - 1 Householder
 // reflections by Gaussian vectors of length d, d-1, ... 2 is what the QR decomposition of a

@@ -1,4 +1,4 @@
-// Scalar and mean: what is checked to the digit, and what averages samples.
+// Scalar, whose numbers can be checked exactly, and mean estimation.
 #include "models/analytic.hpp"
 
 #include <fmt/core.h>
@@ -99,7 +99,7 @@ class MeanEstimation final : public Analytic {
 }  // namespace
 
 Result<std::unique_ptr<Objective>> make_scalar(const ObjectiveSpec& spec) {
-  ObjectiveSpec alone = spec;  // its disagreement and its size are its own
+  ObjectiveSpec alone = spec;  // scalar has a disagreement and a size of its own
   alone.zeta2 = 0;
   alone.dim = 1;
   if (const Status ok = check_analytic(alone); !ok) return ok.error();

@@ -21,7 +21,7 @@ Buffer copy_of(ConstVec from) {
   return copy;
 }
 
-/// f(element of the one, element of the other), of one type.
+/// Calls f(element of one, element of other); both have one type.
 template <class Function>
 void for_both(Vec one, ConstVec other, const Function& f) {
   GV_CHECK((one.size == other.size && one.dtype == other.dtype));
@@ -30,7 +30,7 @@ void for_both(Vec one, ConstVec other, const Function& f) {
                             : f(one.as<double>()[k], other.as<double>()[k]);
 }
 
-/// The bytes of a view's elements, in its order. REQUIRES: a view of all of `of`.
+/// The bytes of a view's elements, in the view's order. REQUIRES: the view covers all of `of`.
 std::vector<char> elements_of(const TiedName& view, const ModelTensor& of) {
   const size_t size = size_of(of.type);
   std::vector<char> bytes(of.bytes());

@@ -6,7 +6,7 @@ namespace grapevine {
 
 void prepare_heap() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);     // activations come from the heap, not from mmap
-  mallopt(M_TRIM_THRESHOLD, 2000 << 20);  // and the heap is never given back between steps
+  mallopt(M_TRIM_THRESHOLD, 2000 << 20);  // the heap keeps its pages between steps
 }
 
 }  // namespace grapevine

@@ -1,8 +1,8 @@
-// The border of the network module: the one function that libgrapevine-network.so exports.
+// The interface of the network module: the one function that libgrapevine-network.so exports.
 //
-// The caller has read the data, dealt it out and made the plan; the module adds what needs
-// LibTorch. Its name carries a version that changes with anything that crosses the border, so a
-// module of another build is refused instead of misread.
+// The caller reads the data, partitions them and makes the plan; the module adds the code that
+// needs LibTorch. The function's name carries a version, which changes with every type that crosses
+// the interface. So a module of another build is refused instead of misread.
 #pragma once
 #include <memory>
 
@@ -20,13 +20,13 @@ inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v9";
 
 struct NetworkInputs {
   NetworkPlan plan;
-  std::shared_ptr<const DataSet> data;  // of a classifier
-  std::shared_ptr<const TextSet> text;  // of a language model
-  std::shared_ptr<const OwnData> own;   // from the user's file: one of the three is there
-  Dealt dealt;                          // the training samples, windows of a text
+  std::shared_ptr<const DataSet> data;  // for a classifier
+  std::shared_ptr<const TextSet> text;  // for a language model
+  std::shared_ptr<const OwnData> own;   // from the user's file; exactly one of the three is set
+  Dealt dealt;                          // the training samples; windows of a text
 };
 
-/// `made` begins as an error.
+/// `made` is an error at the call.
 using MakeNetwork = void(const ObjectiveSpec&, NetworkInputs&&,
                          Result<std::unique_ptr<Objective>>& made);
 

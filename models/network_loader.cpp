@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty where /proc does not tell.
+/// Empty: /proc does not say.
 fs::path program_folder() {
   std::error_code unknown;
   return fs::read_symlink("/proc/self/exe", unknown).parent_path();
@@ -31,14 +31,14 @@ fs::path program_folder() {
 
 std::vector<fs::path> module_candidates() {
   std::vector<fs::path> candidates;
-  if (const char* folder = std::getenv("GRAPEVINE_MODULE_PATH"))  // programs outside the prefix
+  if (const char* folder = std::getenv("GRAPEVINE_MODULE_PATH"))  // for programs outside the prefix
     candidates.push_back(fs::path(folder) / kNetworkModuleFile);
   if (const fs::path folder = program_folder(); !folder.empty()) {
     candidates.push_back(folder / kNetworkModuleFile);
-    candidates.push_back(folder / "bin" / kNetworkModuleFile);  // where a build puts it
+    candidates.push_back(folder / "bin" / kNetworkModuleFile);  // the build puts it here
     candidates.push_back((folder / "../lib/grapevine").lexically_normal() / kNetworkModuleFile);
   }
-  Dl_info here{};  // a shared library of ours, or again the program
+  Dl_info here{};  // our shared library, or again the program
   if (dladdr(reinterpret_cast<const void*>(&module_candidates), &here) != 0 && here.dli_fname)
     candidates.push_back(fs::path(here.dli_fname).parent_path() / "grapevine" / kNetworkModuleFile);
   return candidates;
@@ -49,7 +49,7 @@ struct OpenModule {
   std::string path;
 };
 
-// Never closed: LibTorch does not survive it.
+// Never closed: LibTorch does not survive a dlclose.
 Result<OpenModule> open_module_at(const fs::path& path) {
   const char* asked = std::getenv("GRAPEVINE_LIBTORCH");
   const auto torch = open_torch(asked ? asked : "", program_folder(), GRAPEVINE_TORCH_VERSION);
@@ -59,7 +59,7 @@ Result<OpenModule> open_module_at(const fs::path& path) {
   if (symbol != nullptr) return OpenModule{reinterpret_cast<MakeNetwork*>(symbol), path};
   const char* failure = dlerror();
   const std::string why = failure ? failure : "no reason given";
-  if (torch->empty() && why.starts_with("lib"))  // a library that it needs, not the module itself
+  if (torch->empty() && why.starts_with("lib"))  // a library that the module needs
     return world_error(
         fmt::format("networks need PyTorch {} beside the program (pip install torch=={}) or in "
                     "GRAPEVINE_LIBTORCH, the folder that holds torch/lib: {}",
@@ -84,7 +84,7 @@ Result<OpenModule> open_module() {
 
 bool is_script(const std::string& model) { return model.ends_with(".pt"); }
 
-/// The partition asked for, "auto" being what suits the data.
+/// The partition of the spec; "auto" chooses the usual one for the data.
 Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples,
                        std::span<const uint16_t> labels) {
   GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
@@ -100,14 +100,14 @@ Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples,
 }
 
 Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
-  // Names first: reading the data takes half a second.
+  // Check the names first: reading the data takes half a second.
   const SampleShape any_image{1, 28, 28, true};
   const bool script = is_script(spec.model);
   if (spec.loss == "mse")
     return user_error(
         fmt::format("loss is mse, the targets of data set {} are classes, accepted: cross_entropy",
                     spec.dataset));
-  const std::string model = script ? "linear" : spec.model;  // takes samples of any shape
+  const std::string model = script ? "linear" : spec.model;  // linear takes samples of any shape
   if (const auto known = plan_network(model, any_image, 10, true); !known) return known.error();
   Result<DataSet> data = read_data_set(spec.dataset, spec.data_dir);
   if (!data) return data.error();
@@ -136,7 +136,7 @@ Result<SampleShape> shape_of(const OwnData& data) {
   return SampleShape{side(1), side(2), side(3), true};
 }
 
-/// Of a file; sets the loss that its targets ask for.
+/// Reads the user's file and sets the loss that its targets need.
 Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
   Result<OwnData> read = read_own_data(spec.dataset, spec.loss);
   if (!read) return read.error();
@@ -153,7 +153,7 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
   }
   const StoredTensor& targets = data->train_targets;
   std::vector<uint16_t> labels(data->has_classes() ? static_cast<size_t>(targets.shape[0]) : 0);
-  for (size_t k = 0; k < labels.size(); ++k)  // little-endian
+  for (size_t k = 0; k < labels.size(); ++k)  // little-endian: the low bytes come first
     std::memcpy(&labels[k], targets.bytes.data() + k * sizeof(int64_t), sizeof labels[k]);
   auto dealt = deal_out(spec, static_cast<size_t>(targets.shape[0]), labels);
   if (!dealt) return dealt.error();
@@ -172,7 +172,7 @@ Result<NetworkInputs> language_inputs(ObjectiveSpec& spec) {
   if (!text) return text.error();
   NetworkPlan plan = plan_language_model(spec.model, static_cast<int>(text->vocabulary.size()),
                                          spec.window, spec.decay_norms_and_biases);
-  std::vector<uint16_t> labels;  // a window is of the speaker at its beginning
+  std::vector<uint16_t> labels;  // the label of a window is the speaker at its beginning
   const size_t windows = (text->train.size() - 1) / window;
   for (size_t k = 0; k < windows && !text->speakers.empty(); ++k)
     labels.push_back(text->speakers[k * window]);

@@ -17,11 +17,11 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-constexpr uint64_t kDirichletSeed = 100;   // added to the run's
-constexpr uint64_t kAside = ~uint32_t{0};  // the stream that draws what is set aside
+constexpr uint64_t kDirichletSeed = 100;   // added to the run's seed
+constexpr uint64_t kAside = ~uint32_t{0};  // the random stream that draws the samples to set aside
 constexpr size_t kBlock = 10;              // auxiliary workers
 constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
-constexpr int kMostDraws = 100000;  // of one block; half a second
+constexpr int kMostDraws = 100000;  // for one block; half a second
 
 Order in_order(size_t samples) {
   Order order(samples);
@@ -36,8 +36,8 @@ Order shuffled(size_t samples, uint64_t seed) {
   return order;
 }
 
-/// The logarithm of a gamma variate (Marsaglia, Tsang, ACM TOMS 26, 2000): for alpha below 1 that
-/// of alpha + 1 times u^(1 / alpha), which as a number would be 0.
+/// The logarithm of a gamma variate (Marsaglia, Tsang, ACM TOMS 26, 2000). For alpha below 1: the
+/// variate of alpha + 1 times u^(1 / alpha), which would underflow without the logarithm.
 double log_gamma_variate(double alpha, Random& random) {
   const double boost = alpha < 1 ? -random.exponential() / alpha : 0;
   const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -51,10 +51,10 @@ double log_gamma_variate(double alpha, Random& random) {
   }
 }
 
-/// Where a block's classes are cut: [class][worker] is the first sample that is no longer worker's.
+/// Where a block's classes are cut: [class][worker] is the end of the worker's samples.
 using Cuts = std::vector<std::vector<size_t>>;
 
-/// One draw; none if it leaves a worker with less than half of its share.
+/// One draw; empty: it leaves a worker less than half of its share.
 std::optional<Cuts> draw_cuts(const std::vector<Order>& classes, size_t workers, double alpha,
                               size_t samples, Random& random) {
   const double share = static_cast<double>(samples) / static_cast<double>(workers);
@@ -115,7 +115,7 @@ bool deal_block(std::span<const uint32_t> block, std::span<const uint16_t> label
   return true;
 }
 
-/// Empty when a block found no draw.
+/// Empty: a block found no valid draw.
 Order dirichlet(std::span<const uint16_t> labels, size_t ranks, double alpha, uint64_t seed) {
   const Order mixed = shuffled(labels.size(), seed);
   const size_t block_size = labels.size() * kBlock / ranks;
@@ -130,7 +130,7 @@ Order dirichlet(std::span<const uint16_t> labels, size_t ranks, double alpha, ui
   return order;
 }
 
-/// ALPHA, or none.
+/// ALPHA; empty: the name has no valid one.
 std::optional<double> alpha_of(std::string_view name) {
   const Spec given(name);
   if (given.name != "dirichlet") return std::nullopt;

@@ -1,21 +1,21 @@
-// Partition: which training samples belong to which rank. An order of all samples, cut into one
-// contiguous part per rank, sizes differing by at most one; so every sample is somebody's, once. Or
+// Partition: the training samples of each rank. An order of all samples is cut into one contiguous
+// part per rank, whose sizes differ by at most one; so every sample belongs to exactly one rank. Or
 // every rank has all of them.
 //
-// The order is a pure function of (name, labels, seed, and for dirichlet the ranks):
+// The order is a pure function of (name, labels, seed), and with dirichlet also of the ranks:
 //
 //   iid              shuffled by the seed
-//   whole            every rank has all samples, and goes through them in an order of its own
-//   label            sorted by label: as skewed as can be
-//   contiguous       as published
-//   dirichlet:ALPHA  the split of Vogels et al., NeurIPS 2021 (arXiv 2110.04175): the
-//                    shuffled samples are cut into blocks, one for each 10 ranks ("auxiliary
-//                    workers"). In a block the samples of each class go to its workers in
-//                    proportions drawn from Dirichlet(ALPHA), those left out that have their share
-//                    already; a draw that leaves a worker with less than half of its
-//                    share is thrown away. The workers' lists follow one another in the order.
-//                    Keyed by seed + 100. Proportions are drawn as logarithms, so that ALPHA = 0.01
-//                    does not underflow.
+//   whole            every rank has all samples and goes through them in an order of its own
+//   label            sorted by label: as skewed as possible
+//   contiguous       the order of the data set
+//   dirichlet:ALPHA  the split of Vogels et al., NeurIPS 2021 (arXiv 2110.04175). The shuffled
+//                    samples are cut into blocks, one for each 10 ranks ("auxiliary workers").
+//                    In a block, the workers get the samples of each class in proportions drawn
+//                    from Dirichlet(ALPHA); a worker whose share is full gets no more. A draw
+//                    that leaves a worker less than half of its share is thrown away. The
+//                    order joins the workers' lists. The random seed is the run's + 100. The
+//                    code draws logarithms of proportions, so that ALPHA = 0.01 does not
+//                    underflow.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -32,7 +32,7 @@ inline constexpr char kWhole[] = "whole";
 
 class Partition {
  public:
-  /// `whole`: every rank has all. REQUIRES: samples >= ranks >= 1.
+  /// `whole`: every rank has all samples. REQUIRES: samples >= ranks >= 1.
   Partition(std::vector<uint32_t> order, int ranks, bool whole = false);
 
   int ranks() const { return ranks_; }
@@ -41,10 +41,11 @@ class Partition {
   uint32_t share_size(int rank) const { return end(rank) - first(rank); }
   std::vector<uint32_t> share(int rank) const;
 
-  /// The same shares of other samples: rows[k] in the place of k. REQUIRES: as many as samples().
+  /// The same shares of other samples: rows[k] replaces sample k. REQUIRES: rows.size() =
+  /// samples().
   Partition renamed(const std::vector<uint32_t>& rows) const;
 
-  /// How many samples of each label each rank has, [rank][label].
+  /// The number of samples of each label on each rank, [rank][label].
   std::vector<std::vector<uint64_t>> label_counts(std::span<const uint16_t> labels,
                                                   int classes) const;
 
@@ -58,16 +59,16 @@ class Partition {
   std::vector<uint32_t> order_;
 };
 
-/// labels: one per sample, or none where samples have no labels. Errors (user): an unknown name, an
-/// ALPHA that is none, a name that needs labels where there are none, more ranks than samples, an
-/// ALPHA so small that no draw gives every rank half of its share.
+/// labels: one per sample, or empty if samples have no labels. Errors (user): an unknown name; an
+/// invalid ALPHA; a name that needs labels without labels; more ranks than samples; an ALPHA so
+/// small that no draw gives every rank half of its share.
 Result<Partition> make_partition(const std::string& name, uint32_t samples,
                                  std::span<const uint16_t> labels, int ranks, uint64_t seed);
 
 /// The samples of each rank, and those of no rank.
 struct Dealt {
   std::shared_ptr<const Partition> partition;
-  std::vector<uint32_t> aside;  // rising
+  std::vector<uint32_t> aside;  // ascending
   /// The same samples among another number of ranks. Errors: make_partition's.
   std::function<Result<Partition>(int ranks)> among;
 
@@ -77,12 +78,12 @@ struct Dealt {
   }
 };
 
-/// ", 6,000 training samples set aside"; empty where none are.
+/// ", 6,000 training samples set aside"; empty: there are none.
 std::string aside_text(const std::vector<uint32_t>& aside);
 
-/// Sets a share of the samples aside, at least one if the share is above 0. Only the seed draws
-/// them, so they are the same at every node. Divides the others. Errors (user): an invalid share,
-/// or make_partition's.
+/// Sets a share of the samples aside, at least one if the share is above 0, and partitions the
+/// others. The draw depends only on the seed, so every node sets the same samples aside. Errors
+/// (user): an invalid share, or make_partition's.
 Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint16_t> labels,
                    int ranks, uint64_t seed, double aside);
 

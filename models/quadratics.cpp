@@ -1,5 +1,5 @@
-// Random quadratics, whose ranks differ in curvature and optimum, and diagonal ones, whose ranks
-// differ in optimum alone.
+// Random quadratics, whose ranks differ in curvature and optimum, and diagonal quadratics, whose
+// ranks differ only in optimum.
 #include <fmt/core.h>
 
 #include <array>
@@ -13,15 +13,15 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kMostMatrixDim = 1024;   // with matrices: 1024^3 4/3 operations a rank
+constexpr size_t kMostMatrixDim = 1024;   // with matrices: 4/3 1024^3 operations per rank
 constexpr double kMostNumbers = 1 << 27;  // in the matrices of all ranks: 1 GiB
 
 double dot(const double* a, const double* b, size_t size) {
   return std::inner_product(a, a + size, b, 0.0);
 }
 
-/// H_i = A_i' A_i = V diag(s^2) V' with V uniform is all that is seen of A_i: f_i(x) is
-/// (x - x_i)' H_i (x - x_i), and b_i = A_i x_i.
+/// Only H_i = A_i' A_i = V diag(s^2) V', with V uniform, is needed of A_i: f_i(x) is (x - x_i)' H_i
+/// (x - x_i), and b_i = A_i x_i.
 class Quadratic final : public Analytic {
  public:
   explicit Quadratic(const ObjectiveSpec& spec) : Analytic(spec), optimum_(drawn_optimum(spec.r0)) {
@@ -98,8 +98,8 @@ class Quadratic final : public Analytic {
     }
   }
 
-  /// x_i = x* + scale (o_i - o), o_i Gaussian, o the optimum that the o_i would have together:
-  /// H o = mean_i H_i o_i. At x* the gradients scale H_i (o - o_i) then have mean 0.
+  /// x_i = x* + scale (o_i - o), with o_i Gaussian and o the common optimum of the o_i: H o =
+  /// mean_i H_i o_i. So the gradients at x*, scale H_i (o - o_i), have mean 0.
   void draw_own_optima() {
     own_ = drawn_offsets();
     std::vector<double> common(dim(), 0.0), pull(dim());
@@ -132,8 +132,8 @@ class Quadratic final : public Analytic {
   }
 
   std::vector<double> optimum_;         // x*
-  std::vector<double> own_;             // the x_i, ranks x dim; empty when zeta2 is 0
-  std::vector<double> curvature_;       // the H_i, ranks x dim x dim; empty when mu is 1: all I
+  std::vector<double> own_;             // the x_i, ranks x dim; empty: zeta2 is 0
+  std::vector<double> curvature_;       // the H_i, ranks x dim x dim; empty: mu is 1, all are I
   std::vector<double> mean_curvature_;  // H
 };
 
@@ -190,7 +190,7 @@ class Diagonal final : public Analytic {
  private:
   std::vector<double> curvature_;
   std::vector<double> optimum_;
-  std::vector<double> offsets_;  // ranks x dim; empty when zeta2 is 0
+  std::vector<double> offsets_;  // ranks x dim; empty: zeta2 is 0
 };
 
 Status check_quadratic(const ObjectiveSpec& spec) {

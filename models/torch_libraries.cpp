@@ -22,14 +22,14 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, unreadable);
 }
 
-/// 2.11 of 2.11.0+cu130.
+/// "2.11" for "2.11.0+cu130".
 std::string release_of(const std::string& version) {
   const size_t dot = version.find('.');
   return dot == version.npos ? version
                              : version.substr(0, version.find_first_not_of("0123456789", dot + 1));
 }
 
-/// As PyTorch's own file says; empty where there is none, as in a LibTorch without Python.
+/// The version in PyTorch's own file; empty: no file, as in a LibTorch without Python.
 std::string version_in(const fs::path& folder) {
   std::ifstream file(folder / "torch/version.py");
   for (std::string line; std::getline(file, line);) {
@@ -40,7 +40,7 @@ std::string version_in(const fs::path& folder) {
   return {};
 }
 
-/// Never closed, as the module itself.
+/// Never closed, like the module.
 Status open_library(const fs::path& path) {
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return Done{};
   const char* why = dlerror();
@@ -64,7 +64,8 @@ Result<std::string> open_torch(const std::string& asked, const fs::path& program
     return world_error(fmt::format("networks need PyTorch {}, the one in {} is {}",
                                    release_of(version), folder.string(), found));
   if (Status opened = open_library(library(folder, kCpuLibrary)); !opened) return opened.error();
-  // A PyTorch without CUDA lacks these two; the second one takes seconds and is for a GPU alone.
+  // A PyTorch without CUDA lacks these two. The second one takes seconds to open and only a GPU
+  // needs it.
   for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) {
     const bool wanted = name == std::string("libc10_cuda.so") || cuda_device_count() > 0;
     if (!wanted || !is_there(library(folder, name))) continue;

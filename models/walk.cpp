@@ -12,7 +12,7 @@
 namespace grapevine {
 namespace {
 
-constexpr uint64_t kLeft = uint64_t{1} << 40;  // above all passes: the key of what is left
+constexpr uint64_t kLeft = uint64_t{1} << 40;  // above all passes: the key of the rest
 
 std::vector<uint32_t> shuffled(std::vector<uint32_t> rows, uint64_t seed, int rank, uint64_t key) {
   Random random(seed, static_cast<uint32_t>(rank), Purpose::data_order, key);
@@ -20,10 +20,10 @@ std::vector<uint32_t> shuffled(std::vector<uint32_t> rows, uint64_t seed, int ra
   return rows;
 }
 
-/// The position of a rank after this number of samples: whole passes since `left.pass` began, and
-/// the rest.
+/// The position of a rank after this number of samples: complete passes since `left.pass` began,
+/// and the rest.
 struct Place {
-  bool in_left = false;  // it has not begun a whole pass
+  bool in_left = false;  // it has not begun a complete pass
   uint64_t passes = 0, rest = 0;
 };
 
@@ -32,12 +32,12 @@ Place place_of(uint64_t taken, size_t left, uint64_t size) {
   return {false, (taken - left) / size, (taken - left) % size};
 }
 
-/// Passes that the rank has begun, those before `left.pass` not counted.
+/// Passes that the rank has begun, without those before `left.pass`.
 uint64_t begun(const Place& place) {
   return place.in_left ? 0 : place.passes + (place.rest > 0 ? 1 : 0);
 }
 
-/// Adds to `left`, by sample, what a rank has still to take until it has ended `ends` whole passes.
+/// Adds to `left`, by sample, what a rank still has to take until it has ended `ends` passes.
 void add_left(const Partition& partition, const DataLeft& was, uint64_t seed, int rank,
               uint64_t taken, uint64_t ends, std::unordered_map<uint32_t, uint64_t>& left) {
   const auto& first = was.first[static_cast<size_t>(rank)];
@@ -94,7 +94,7 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
     now.pass += ends;
     now.since = first;
     now.first.assign(after, {});
-    // If each rank has all samples, it continues with a whole pass.
+    // If each rank has all samples, it continues with a complete pass.
     for (size_t r = 0; r < after && !was->is_whole(); ++r) {
       std::vector<uint32_t> rows;
       for (const uint32_t row : is->share(static_cast<int>(r)))

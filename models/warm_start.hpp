@@ -1,4 +1,4 @@
-// An objective whose ranks begin at a given point; all else is another objective's.
+// An objective whose ranks begin at a given point; another objective does everything else.
 #pragma once
 #include <memory>
 
@@ -6,7 +6,7 @@
 
 namespace grapevine {
 
-/// REQUIRES: start has the objective's layout.
+/// REQUIRES: `start` has the objective's layout.
 std::shared_ptr<Objective> begun_at(Buffer start, std::shared_ptr<Objective>);
 
 }  // namespace grapevine

@@ -14,7 +14,8 @@ namespace {
 constexpr int kMlpHidden = 128;
 constexpr int kCharacterWidth = 32, kCharacterHidden = 256;  // lm-char
 constexpr int kWordWidth = 64;                               // lm-word: tied, so one width
-constexpr int64_t kEmbeddingFanIn = 100;                     // starts within +-0.1
+// So that embeddings start within +-0.1.
+constexpr int64_t kEmbeddingFanIn = 100;
 constexpr double kTransformerDeviation = 0.02;
 constexpr int kMostLayers = 128, kMostHeads = 128, kMostWidth = 4096, kMostContext = 1 << 16;
 
@@ -106,7 +107,8 @@ void plan_resnet18(Planner& planner, const SampleShape& in, int classes) {
   planner.linear("fc", from, classes);
 }
 
-// Weights whose output is added to the residual stream start smaller, by the number of such sums.
+// Weights whose output is added to the residual stream start smaller: by the square root of the
+// number of such sums.
 void plan_transformer(Planner& planner, const TransformerShape& shape, int vocabulary, int window) {
   const int64_t width = shape.width;
   const double usual = kTransformerDeviation;

@@ -15,14 +15,15 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kHoldOut = 10;  // without a test file, every tenth sample is kept for the test
+constexpr size_t kHoldOut = 10;  // without a test file: every tenth sample is for the test
 constexpr int kMostClasses = 1 << 16;
 
-/// One line of the registry: a name, where its files may lie, and what reads them.
+/// One entry of the registry: a name, the possible folders of its files, and the function that
+/// reads them.
 struct Source {
   std::string name;
-  std::vector<std::string> folders;  // names that its own folder may have inside the one given
-  std::string packaged;              // where a Debian package puts it; empty: none does
+  std::vector<std::string> folders;  // names of its own folder inside the given one
+  std::string packaged;              // the folder of a Debian package; empty: there is no package
   std::string advice;                // how to get it
   std::vector<std::string> files;    // needed; plain, .gz or .xz
   int classes;
@@ -132,7 +133,7 @@ std::vector<Source> sources() {
   };
 }
 
-/// The folder that has all the needed files, among the one given and the set's own inside it.
+/// The folder that has all the needed files: the given one, or the set's own inside it.
 Result<std::string> find_folder(const Source& source, const std::string& given) {
   const std::string& root = given.empty() ? source.packaged : given;
   if (root.empty()) {
@@ -153,12 +154,12 @@ Result<std::string> find_folder(const Source& source, const std::string& given) 
       complete = complete && here;
     }
     if (complete) return folder;
-    if (any) return missing(source, lacks, folder);  // some are here, so this is the place
+    if (any) return missing(source, lacks, folder);  // some files are here, so this is the folder
   }
   return missing(source, source.files[0], fmt::format("{} or {}", root, candidates[1]));
 }
 
-/// Exact sums of bytes, so the same numbers on every machine.
+/// Sums of bytes are exact, so the numbers are the same on every machine.
 void measure_pixels(DataSet& data) {
   const SampleShape& shape = data.train.shape;
   const size_t plane = static_cast<size_t>(shape.height) * shape.width;
@@ -189,7 +190,7 @@ Registry<OwnSource>& registered() {
   return all;
 }
 
-/// The error in some samples; empty if there is none.
+/// The error in the samples; empty: there is none.
 std::string complaint_of(const Samples& samples, int classes) {
   const SampleShape& s = samples.shape;
   if (samples.count() == 0) return "there are none";

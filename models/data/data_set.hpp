@@ -1,7 +1,7 @@
-// DataSet: the samples that a network is trained and tested on, in memory, as they were published.
+// DataSet: the samples for training and testing a network, in memory, as published.
 //
-// Pixels stay bytes (Fashion-MNIST: 55 MB instead of 220) and are normalised when a batch is
-// gathered; mean and deviation are those of the training pixels, per channel. Sparse sets become
+// Pixels stay bytes (Fashion-MNIST: 55 MB instead of 220). They are normalised when a batch is
+// gathered, with the mean and deviation of the training pixels per channel. Sparse sets become
 // dense fp32 rows, not normalised.
 #pragma once
 #include <cstddef>
@@ -38,26 +38,27 @@ struct DataSet {
   Samples train, test;
   int classes = 0;
   std::vector<float> mean, deviation;  // per channel, in units of the stored bytes; images only
-  bool mirrors = false;                // a mirrored image means the same (clothes: yes, digits: no)
-  int crop_padding = 0;                // train on random crops after padding by so many pixels
+  // A mirrored image keeps its meaning (clothes: yes, digits: no).
+  bool mirrors = false;
+  int crop_padding = 0;  // train on random crops after padding by this many pixels
 
   std::string description() const;
 };
 
-/// From now on read_data_set() knows it; `read` gets the folder as it was given. What it answers is
-/// checked (sizes, labels, shapes); an image set without mean and deviation gets them measured.
-/// Errors (user): a name that is taken or cannot be one, no `read`.
+/// After this call read_data_set() accepts `name`; `read` gets the folder as given. The result of
+/// `read` is checked (sizes, labels, shapes). An image set without mean and deviation gets measured
+/// ones. Errors (user): the name is taken or invalid, or there is no `read`.
 Status register_data_set(const std::string& name,
                          std::function<Result<DataSet>(const std::string& folder)> read);
 
 /// The names that read_data_set() accepts, separated by ", ".
 std::string data_set_names();
 
-/// Reads a set by its name from `folder` or, where that has none of its files, from the set's own
-/// folder in it (fashion-mnist, mnist, cifar10, digits, libsvm). An empty folder means where the
-/// distribution's package puts the set. Every file may be plain, .gz or .xz. Errors: an unknown
-/// name or missing files (user: which file, looked for where, how to get it); a file that is cut,
-/// damaged or of another kind (world: the file, and the line or the bytes).
+/// Reads a set by its name from `folder`. If `folder` has none of its files, reads the set's own
+/// folder inside it (fashion-mnist, mnist, cifar10, digits, libsvm). Empty: the folder of the
+/// distribution's package. Every file may be plain, .gz or .xz. Errors: an unknown name or missing
+/// files (user: which file, where it was sought, how to get it); a file that is cut, damaged or of
+/// another kind (world: the file, and the line or the bytes).
 Result<DataSet> read_data_set(const std::string& name, const std::string& folder);
 
 }  // namespace grapevine

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kImagesMagic = 2051;
 constexpr uint32_t kLabelsMagic = 2049;
-constexpr uint32_t kMaxSide = 1024;  // keeps the product of a damaged header from overflowing
+constexpr uint32_t kMaxSide = 1024;  // so that the product of a damaged header does not overflow
 
 uint32_t big_endian(const Bytes& bytes, size_t at) {
   return static_cast<uint32_t>(bytes[at]) << 24 | static_cast<uint32_t>(bytes[at + 1]) << 16 |

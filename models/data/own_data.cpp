@@ -16,7 +16,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kOwnHoldOut = 10;  // without samples for the test, every tenth is kept for it
+constexpr size_t kOwnHoldOut = 10;  // without test samples: every tenth sample is for the test
 constexpr int64_t kMostOwnClasses = 1 << 16;
 
 size_t rows_of(const StoredTensor& t) {
@@ -33,7 +33,7 @@ void to_floats(StoredTensor& t) {
   t.type = TensorType::f32;
 }
 
-/// The error in some samples; empty if there is none.
+/// The error in the samples; empty: there is none.
 std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets) {
   if (rows_of(inputs) == 0) return "has no samples";
   if (inputs.shape.size() < 2)
@@ -54,7 +54,7 @@ Error wrong_part(const std::string& path, const char* part, const std::string& w
   return user_error(fmt::format("{}: {} {}", path, part, why));
 }
 
-/// Takes every tenth row out and returns those. REQUIRES: complaint_of() has none.
+/// Removes every tenth row and returns those rows. REQUIRES: complaint_of() finds no error.
 StoredTensor hold_out(StoredTensor& all) {
   StoredTensor test{all.name, all.shape, all.type, {}};
   const size_t rows = rows_of(all), row_bytes = all.bytes.size() / rows;
@@ -109,7 +109,7 @@ std::pair<Part, std::string> parts_of(const std::string& name) {
 constexpr const char* kInputs[] = {"inputs", "input", "x", "images", "data", "features", "arr0"};
 constexpr const char* kTargets[] = {"targets", "target", "y", "labels", "label", "arr1"};
 
-/// The tensor of a part that has the first of these names; null: there is none.
+/// The tensor of this part with the first of these names that occurs; null: there is none.
 const TensorInfo* find(const TensorFile& file, Part part, std::span<const char* const> names) {
   for (const char* name : names)
     for (const TensorInfo& info : file.tensors())
@@ -204,9 +204,9 @@ Result<OwnData> from_table(const std::string& path, std::string& loss) {
   return data;
 }
 
-// --- what can be trained on
+// --- targets and tasks
 
-/// The position of a number that is not finite; empty: there is none.
+/// "has a number that is not finite in sample K"; empty: there is none.
 std::string not_finite(const StoredTensor& t) {
   for (size_t k = 0; t.type == TensorType::f32 && k < numbers_of(t); ++k) {
     float value;
@@ -218,7 +218,7 @@ std::string not_finite(const StoredTensor& t) {
   return "";
 }
 
-/// The targets of both parts as numbers, which say whether they can be classes.
+/// The targets of both parts as numbers, to decide whether they can be classes.
 class Targets {
  public:
   explicit Targets(OwnData& data) : data_(data) {
@@ -235,7 +235,7 @@ class Targets {
         value = value > 0;  // two classes
   }
 
-  /// Empty: they can be.
+  /// Why the targets cannot be classes; empty: they can.
   std::string no_classes() const {
     if (!one_each_) return fmt::format("has shape {}", shown(data_.train_targets.shape));
     for (size_t k = 0; k < values_.size(); ++k)
@@ -244,7 +244,7 @@ class Targets {
     return "";
   }
 
-  /// Whether they are so if nobody says so. REQUIRES: they can be.
+  /// Whether loss "auto" takes them as classes. REQUIRES: no_classes() is empty.
   bool look_like_classes() const {
     constexpr double kAFew = 256;
     const double most = *std::max_element(values_.begin(), values_.end()) + 1;
@@ -276,7 +276,8 @@ class Targets {
   std::vector<double> values_;
 };
 
-/// Targets become classes or numbers, as the loss and they themselves ask for. Empty: they can.
+/// Makes the targets classes or numbers, according to the loss and their values. Returns the error;
+/// empty: there is none.
 std::string choose_task(OwnData& data, const std::string& loss) {
   if (loss != "mse") {
     Targets targets(data);
@@ -299,7 +300,7 @@ Result<OwnData> checked(const std::string& path, OwnData data, const std::string
     return wrong_part(path, part, why);
   };
   for (StoredTensor* t : {&data.train_targets, &data.test_targets})
-    if (t->shape.size() == 2 && t->shape[1] == 1) t->shape.pop_back();  // a column
+    if (t->shape.size() == 2 && t->shape[1] == 1) t->shape.pop_back();  // a single column
   std::string why = complaint_of(data.train_inputs, data.train_targets);
   if (!why.empty()) return wrong("train_inputs", why);
   why = complaint_of(data.test_inputs, data.test_targets);

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMostColumns = 1 << 16, kMostFieldBytes = 1 << 20, kMostClassNames = 1 << 16;
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr std::string_view kSeparators = ",;\t|";
-constexpr char kBlanks = ' ';  // as a separator: any number of them
+constexpr char kBlanks = ' ';  // as a separator: any number of blanks
 
 std::string_view trimmed(std::string_view text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
@@ -35,7 +35,7 @@ std::string_view trimmed(std::string_view text) {
 
 // --- text
 
-/// The file's text in UTF-8, piece by piece, without its byte order mark.
+/// Returns the file's text in UTF-8, piece by piece, without its byte order mark.
 class TextReader {
  public:
   explicit TextReader(ContentReader content) : content_(std::move(content)) {}
@@ -57,7 +57,7 @@ class TextReader {
   }
 
  private:
-  /// An incomplete character waits for the next piece.
+  /// Keeps an incomplete character for the next piece.
   std::string_view decoded(std::string_view wide, bool is_last) {
     text_.clear();
     size_t at = 0;
@@ -67,7 +67,7 @@ class TextReader {
     };
     for (; at + 2 <= wide.size(); at += 2) {
       uint32_t code = unit(at);
-      if (code >> 10 == 0x36) {  // the first of two
+      if (code >> 10 == 0x36) {  // the first half of a surrogate pair
         if (at + 4 > wide.size() && !is_last) break;
         const uint32_t low = at + 4 <= wide.size() ? unit(at + 2) : 0;
         code = low >> 10 == 0x37 ? 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff)) : 0xfffd;
@@ -96,17 +96,17 @@ class TextReader {
   ContentReader content_;
   Bytes bytes_;
   std::string text_;
-  size_t kept_ = 0;  // of bytes_, from the piece before
+  size_t kept_ = 0;  // bytes of bytes_ kept from the piece before
   bool begun_ = false, is_wide_ = false, is_big_endian_ = false;
 };
 
 // --- lines and fields
 
-/// The separator of the columns in the first line: the most frequent one outside of quotes.
+/// The column separator: the most frequent one outside of quotes in the first line.
 char separator_of(std::string_view text) {
   std::array<size_t, kSeparators.size()> counts{};
   bool in_quotes = false;
-  const size_t first = text.find_first_not_of(" \t\r\n");  // lines before it are empty
+  const size_t first = text.find_first_not_of(" \t\r\n");  // skip empty lines
   for (const char c : text.substr(std::min(first, text.size()))) {
     if (c == '"') in_quotes = !in_quotes;
     if (in_quotes) continue;
@@ -117,7 +117,7 @@ char separator_of(std::string_view text) {
   return *most == 0 ? kBlanks : kSeparators[static_cast<size_t>(most - counts.begin())];
 }
 
-/// Cuts text into lines of fields. Error of a line: without the file.
+/// Cuts text into lines of fields. Errors name the line, but not the file.
 class LineCutter {
  public:
   using Take = std::function<Status(const std::vector<std::string>& fields)>;
@@ -153,7 +153,7 @@ class LineCutter {
   size_t line() const { return line_; }
 
  private:
-  enum class State { plain, quoted, closing };  // closing: behind a quote that may be doubled
+  enum class State { plain, quoted, closing };  // closing: after a quote that may be doubled
 
   Status wrong(const std::string& why) const {
     return world_error(fmt::format("line {}: {}", with_commas(first_line_), why));
@@ -204,7 +204,7 @@ class LineCutter {
 
   const char separator_;
   const Take take_;
-  const std::string marks_;  // what a run of plain text ends at
+  const std::string marks_;  // characters that end a run of plain text
   State state_ = State::plain;
   bool was_cr_ = false, has_any_ = false;
   size_t line_, first_line_;
@@ -219,7 +219,7 @@ bool is_missing(const std::string& lower) {
   return std::find(std::begin(kMissing), std::end(kMissing), lower) != std::end(kMissing);
 }
 
-/// Nothing: it is no number that fp32 holds.
+/// Empty: it is no number that fp32 can hold.
 std::optional<double> value_of(std::string_view field, bool decimal_comma) {
   if (field.starts_with('+')) field.remove_prefix(1);
   std::string with_point;
@@ -237,7 +237,7 @@ std::optional<double> value_of(std::string_view field, bool decimal_comma) {
   return std::nullopt;
 }
 
-/// Numbers, or names of classes where the first one is no number.
+/// Numbers; or names of classes if the first value is no number.
 class TargetColumn {
  public:
   Status add(const std::string& field, bool decimal_comma) {
@@ -273,7 +273,7 @@ class TargetColumn {
   std::map<std::string, size_t> names_;
 };
 
-/// Takes the lines of a table, of which the first has the columns' names.
+/// Takes the lines of a table; the first line has the columns' names.
 class TableMaker {
  public:
   explicit TableMaker(char separator) : decimal_comma_(separator != ',') {}
@@ -335,7 +335,7 @@ class TableMaker {
     return Done{};
   }
 
-  // A first column without a name numbers the rows; R gives it not even an empty one.
+  // A first column without a name numbers the rows. R writes no name for it, not even an empty one.
   void choose_columns(size_t count_in_row) {
     if (count_in_row == names_.size() + 1 && !ends_with_separator_) {
       names_.insert(names_.begin(), "");
@@ -365,7 +365,7 @@ class TableMaker {
                                    field.empty() ? "nothing" : quoted(field)));
   }
 
-  // Whether the first column counts 0, 1, 2 or 1, 2, 3.
+  // Checks whether the first column counts 0, 1, 2 or 1, 2, 3.
   void see_number(double value) {
     if (seen_ == 0) first_number_ = value;
     counts_rows_ = counts_rows_ && value == first_number_ + static_cast<double>(seen_) &&
@@ -392,16 +392,17 @@ class TableMaker {
 
   const bool decimal_comma_;
   std::vector<std::string> names_;
-  size_t target_ = 0, numbers_rows_ = 0;  // numbers_rows_: columns in front that do, 0 or 1
+  // numbers_rows_: first columns that number the rows, 0 or 1.
+  size_t target_ = 0, numbers_rows_ = 0;
   bool ends_with_separator_ = false, has_rows_ = false;
   Table table_;
   TargetColumn targets_;
-  size_t seen_ = 0;  // of the first column
+  size_t seen_ = 0;  // values of the first column
   double first_number_ = 0;
   bool counts_rows_ = true;
 };
 
-/// A first line of Excel's: "sep=;".
+/// The separator in Excel's optional first line, "sep=;".
 std::optional<char> announced_separator(std::string_view text) {
   const bool is_one = text.size() > 5 && in_lower_case(text.substr(0, 4)) == "sep=" &&
                       (text[5] == '\n' || text[5] == '\r');
@@ -417,9 +418,9 @@ size_t fields_in(std::string_view line, char separator) {
   return count;
 }
 
-/// Takes the comments in front of a table away: lines that begin with #. The last of them may have
-/// the columns' names, as NumPy writes them, where it has as many as the line behind it. Returns
-/// how many lines it has taken.
+/// Removes the comments before a table: lines that begin with #. The last of them may hold the
+/// columns' names, as NumPy writes them: it does if it has as many fields as the line after it.
+/// Returns the number of removed lines.
 size_t skip_comments(std::string_view& text) {
   const auto line_of = [](std::string_view all) {
     return trimmed(all.substr(0, all.find_first_of("\r\n")));

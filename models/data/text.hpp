@@ -1,5 +1,5 @@
-// Text files line by line, for the readers of LIBSVM and optdigits, and words of files as they may
-// be told.
+// Reads text files line by line, for the readers of LIBSVM and optdigits. Quotes pieces of files
+// for error messages.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace grapevine {
 
-/// Calls take(line) for each line, without its end; the first error stops and is prefixed by the
-/// file and the line. `take` returns a Status whose message says what is wrong with the line. Files
-/// that do not end with a line feed are refused as cut, and so are files without a line.
+/// Calls take(line) for each line, without its end. The first error stops; its message is prefixed
+/// by the file and the line. `take` returns a Status whose message says what is wrong with the
+/// line. A file whose last line has no line feed is refused as cut, and so is an empty file.
 template <class Take>
 Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
   if (bytes.empty()) return world_error(path + " is cut: it is empty");
@@ -30,8 +30,7 @@ Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
   return Done{};
 }
 
-/// A piece of a line as it may stand in an error: quoted, at most 20 characters, nothing
-/// unprintable.
+/// A piece of a line for an error message: quoted, at most 20 characters, without unprintable ones.
 inline std::string quoted(std::string_view piece) {
   std::string text = "\"";
   for (const char c : piece.substr(0, 20))
@@ -39,7 +38,7 @@ inline std::string quoted(std::string_view piece) {
   return text + (piece.size() > 20 ? "...\"" : "\"");
 }
 
-/// Of ASCII's letters.
+/// Changes only ASCII letters.
 inline std::string in_lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower)

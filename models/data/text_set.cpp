@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::string_view kFilePrefix = "text:";
 constexpr size_t kMostSpeakers = std::numeric_limits<uint16_t>::max();
-constexpr size_t kHeldOut = 10;  // without a validation file: the last tenth
+constexpr size_t kHeldOut = 10;  // without a validation file: the last tenth of the text
 const std::string kUnknown = "<unk>", kEndOfLine = "<eos>";
 
-using Tokens = std::vector<std::string_view>;  // into the text, or kEndOfLine
+using Tokens = std::vector<std::string_view>;  // views of the text, or of kEndOfLine
 
 struct Files {
-  std::string train, validation;  // validation empty: a part of train
+  std::string train, validation;  // empty validation: a part of train
 };
 
 Tokens tokens_of(std::string_view text, TokenUnit unit) {
@@ -43,7 +43,7 @@ Tokens tokens_of(std::string_view text, TokenUnit unit) {
   return tokens;
 }
 
-/// The tokens to keep, in the order of their numbers; without "<unk>" unless the text has it.
+/// The tokens to keep, in the order of their indices; "<unk>" only if the text contains it.
 std::vector<std::string> vocabulary_of(const Tokens& tokens, TokenUnit unit) {
   std::unordered_map<std::string_view, size_t> counts;
   for (const std::string_view token : tokens)
@@ -63,7 +63,7 @@ std::vector<std::string> vocabulary_of(const Tokens& tokens, TokenUnit unit) {
 void number(TextSet& set, const Tokens& train, const Tokens& validation) {
   std::unordered_map<std::string_view, uint16_t> numbers;
   set.vocabulary = vocabulary_of(train, set.unit);
-  set.vocabulary.reserve(set.vocabulary.size() + 1);  // so that the views stay
+  set.vocabulary.reserve(set.vocabulary.size() + 1);  // so that the views stay valid
   for (const std::string& word : set.vocabulary) {
     numbers.emplace(word, static_cast<uint16_t>(numbers.size()));
   }
@@ -86,7 +86,7 @@ struct Speech {
   uint16_t speaker = 0;
 };
 
-/// In their order; none where fewer than two speakers are named, or too many.
+/// In order; empty: the text names fewer than two speakers, or too many.
 std::vector<Speech> speeches_of(std::string_view text) {
   std::unordered_map<std::string_view, uint16_t> numbers;
   std::vector<Speech> speeches;
@@ -107,7 +107,7 @@ std::vector<Speech> speeches_of(std::string_view text) {
   return speeches;
 }
 
-/// REQUIRES: the tokens are the text's, from its beginning on.
+/// REQUIRES: the tokens are the text's tokens, from its beginning.
 std::vector<uint16_t> speakers_of(std::string_view text, const Tokens& tokens) {
   const std::vector<Speech> speeches = speeches_of(text);
   std::vector<uint16_t> speakers;
@@ -122,7 +122,7 @@ std::vector<uint16_t> speakers_of(std::string_view text, const Tokens& tokens) {
   return speakers;
 }
 
-/// `folder`/`name` plain or packed, or the same in the set's own folder there.
+/// `folder`/`name`, plain or packed, or the same in the set's own folder inside `folder`.
 Result<std::string> find_file(const std::string& dataset, const std::string& folder,
                               const std::string& name) {
   if (folder.empty()) {

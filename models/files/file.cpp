@@ -72,7 +72,7 @@ Status fits_in_memory(uint64_t bytes) {
                                  with_commas(bytes), with_commas(left)));
 }
 
-// --- a file's content, stream by stream
+// --- streams
 
 class ContentReader::Stream {
  public:
@@ -98,7 +98,7 @@ class ContentReader::Plain final : public Stream {
 
 class ContentReader::Gzip final : public Stream {
  public:
-  /// Null stream: errno says why.
+  /// A null stream: errno says why.
   explicit Gzip(const InputFile& file)
       : path_(file.path()), file_(gzdopen(::dup(file.fd()), "rb"), gzclose) {
     if (file_) gzbuffer(file_.get(), 1 << 17);

@@ -1,4 +1,4 @@
-// Files of the user's: opened to read, whole or a part, and unpacked on the way.
+// The user's files: opened for reading, read whole or in part, and unpacked while reading.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@ namespace grapevine {
 using Bytes = std::vector<uint8_t>;
 using ByteView = std::span<const uint8_t>;
 
-/// A regular file, open to read.
+/// A regular file, open for reading.
 class InputFile {
  public:
   /// Errors (world): it cannot be opened, or is a folder, a device or a pipe.
@@ -24,9 +24,9 @@ class InputFile {
   uint64_t size() const { return size_; }
   int fd() const { return file_.fd(); }
 
-  /// `count` bytes from `at` on. Errors (world): the file ends before, or cannot be read.
+  /// Reads `count` bytes from `at` on. Errors (world): the file ends before, or cannot be read.
   Status read(uint64_t at, void* to, size_t count) const;
-  /// The same, as far as there are so many.
+  /// The first bytes, at most `at_most`; fewer if the file is shorter.
   Result<Bytes> begin(size_t at_most) const;
 
  private:
@@ -38,12 +38,12 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// Whether this number of further bytes fits into the free memory. Error (world): how many are
-/// needed and how many are left, a sentence without its subject.
+/// Whether this number of further bytes fits into the free memory. Error (world): the bytes needed
+/// and left, a sentence without its subject.
 Status fits_in_memory(uint64_t bytes);
 
-/// A file's content from its beginning. gzip and xz are recognised by their first bytes, not by the
-/// name, and unpacked.
+/// Reads a file's content from its beginning. The first bytes, not the name, show whether it is
+/// gzip or xz, which are unpacked.
 class ContentReader {
  public:
   static Result<ContentReader> open(const std::string& path);
@@ -67,10 +67,10 @@ class ContentReader {
 /// The file's content. Errors (world): ContentReader's, or it holds more than `limit_bytes`.
 Result<Bytes> read_whole_file(const std::string& path, size_t limit_bytes = size_t{1} << 30);
 
-/// `folder`/`name`, or the same with .gz or .xz, whichever exists first; empty when none does.
+/// `folder`/`name`, or the same with .gz or .xz: the first that exists; empty: none does.
 std::string find_packed(const std::string& folder, const std::string& name);
 
-/// 1234567 as 1,234,567.
+/// 1234567 becomes "1,234,567".
 std::string with_commas(size_t value);
 
 }  // namespace grapevine

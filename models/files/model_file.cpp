@@ -35,7 +35,7 @@ TensorType type_of(DType dtype) { return dtype == DType::f32 ? TensorType::f32 :
 float from_half(uint16_t half) {
   const uint32_t sign = uint32_t{half} >> 15 << 31, exponent = half >> 10 & 31;
   const uint32_t fraction = half & 1023u;
-  if (exponent == 0) {  // zero, or below the normal ones
+  if (exponent == 0) {  // zero or subnormal
     const float value = std::ldexp(static_cast<float>(fraction), -24);
     return sign != 0 ? -value : value;
   }
@@ -45,7 +45,7 @@ float from_half(uint16_t half) {
 
 float from_brain(uint16_t brain) { return std::bit_cast<float>(uint32_t{brain} << 16); }
 
-// Four bits of exponent, no infinity: all ones are no number.
+// Four exponent bits and no infinity; all bits one is NaN.
 float from_e4m3(uint8_t bits) {
   const int exponent = bits >> 3 & 15, fraction = bits & 7;
   if ((bits & 127) == 127) return std::nanf("");

@@ -1,11 +1,11 @@
 // Model files: named tensors on the disk, in the two formats that Python opens without trusting the
 // file.
 //
-// safetensors: a u64 length, a JSON header, raw little-endian data; `safetensors.torch.load_file`
-// reads it. State dict: what torch.save writes for a plain dict of tensors, a zip of stored records
-// with a pickle that names only torch._utils._rebuild_tensor_v2 and storages; `torch.load(path,
-// weights_only=True)` reads it. Both are written without LibTorch, byte for byte the same for the
-// same tensors. Little-endian machines. tensor_file.hpp reads them.
+// safetensors: a u64 length, a JSON header, raw little-endian data. `safetensors.torch.load_file`
+// reads it. State dict: the file that torch.save writes for a plain dict of tensors, a zip of
+// stored records with a pickle that names only torch._utils._rebuild_tensor_v2 and storages.
+// `torch.load(path, weights_only=True)` reads it. Both are written without LibTorch; equal tensors
+// give equal bytes. Only for little-endian machines. tensor_file.hpp reads them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-/// Numbers as files have them, floats first. other: what is none of these (text, complex numbers,
+/// Types of numbers in files, floats first. other: no plain number (text, complex numbers,
 /// objects).
 enum class TensorType : uint8_t {
   f32,
@@ -39,7 +39,7 @@ enum class TensorType : uint8_t {
   other
 };
 
-/// The name of a type; an empty name: the format has no such type.
+/// The names of a type; an empty name: the format has no such type.
 struct TensorTypeNames {
   TensorType type;
   size_t bytes;
@@ -47,11 +47,11 @@ struct TensorTypeNames {
 };
 
 std::span<const TensorTypeNames> tensor_types();  // all but `other`
-size_t size_of(TensorType);                       // in bytes; 0 of `other`
+size_t size_of(TensorType);                       // in bytes; 0: `other`
 
 struct ModelTensor {  // owns nothing
   std::string name;
-  std::vector<int64_t> shape;  // empty: a single number
+  std::vector<int64_t> shape;  // empty: one number
   TensorType type = TensorType::f32;
   const void* data = nullptr;
 
@@ -74,20 +74,21 @@ bool is_float(TensorType);
 /// "[3, 4]".
 std::string shown(const std::vector<int64_t>& shape);
 
-/// Its numbers in the type of `to`, rounded where that is narrower. REQUIRES: as many elements, no
-/// `other`; to f32 or f64.
+/// Copies the numbers into the type of `to`, rounded if that is narrower. REQUIRES: the same number
+/// of elements; the source is not `other`; `to` is f32 or f64.
 void copy_numbers(const StoredTensor&, Vec to);
 
-/// The file appears whole or not at all. Errors (world): the path and why it cannot be written.
+/// The file appears complete or not at all. Errors (world): the path and why it cannot be written.
 Status write_safetensors(const std::string& path, const std::vector<ModelTensor>&);
 Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&);
 
-/// The beginning of a safetensors file with these tensors; their bytes follow, one after the other.
+/// The header of a safetensors file with these tensors; the file continues with their bytes, in
+/// order.
 std::string safetensors_head(const std::vector<ModelTensor>&);
 
-/// Reads the parameters of a layout from a safetensors file; further tensors in it are ignored. x
-/// is written only if all are there. Errors (world): tensor_file.hpp's, or a tensor that is
-/// missing, or of another shape or type than the layout's.
+/// Reads the parameters of a layout from a safetensors file; ignores further tensors in it. Writes
+/// x only if all are there. Errors (world): those of tensor_file.hpp; a tensor is missing, or its
+/// shape or type is not the layout's.
 Status load_parameters(const std::string& path, const ParameterLayout&, Vec x);
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// NumPy's .npz: a zip of .npy files, of which each has a header that is a dict of Python's.
+// NumPy's .npz: a zip of .npy files. The header of each is the text of a Python dict.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-/// The text after a key, up to the end; the quotes depend on the writer of the file.
+/// The text after a key, up to the end. The kind of quotes depends on the program that wrote the
+/// file.
 std::string_view behind(std::string_view header, std::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const size_t at = header.find(fmt::format("{}{}{}", quote, key, quote));
@@ -34,7 +35,7 @@ std::string_view behind(std::string_view header, std::string_view key) {
   return {};
 }
 
-/// "(3, 4)", "(3,)" or "()"; Python 2 wrote "(3L, 4L)". Nothing: it is none of them.
+/// "(3, 4)", "(3,)" or "()"; Python 2 wrote "(3L, 4L)". Empty: it is none of these.
 std::optional<std::vector<int64_t>> shape_of(std::string_view text) {
   const size_t end = text.find(')');
   if (!text.starts_with('(') || end == text.npos) return std::nullopt;
@@ -57,7 +58,7 @@ struct Header {
   std::vector<int64_t> shape;
   size_t data_at = 0;
 
-  /// Bytes of the data; nothing: more than `there` are.
+  /// The size of the data; empty: more than the `there` bytes that exist.
   std::optional<size_t> data_bytes(size_t there) const {
     if (std::count(shape.begin(), shape.end(), 0) > 0) return 0;
     size_t bytes = size_of(type);
@@ -69,7 +70,7 @@ struct Header {
   }
 };
 
-/// "<f4", ">i8", "|u1": order, kind, bytes.
+/// "<f4", ">i8", "|u1": byte order, kind, bytes.
 void set_type(Header& header, std::string_view descr) {
   const bool is_quoted = descr.starts_with('\'') || descr.starts_with('"');
   const std::string_view name =
@@ -84,7 +85,7 @@ void set_type(Header& header, std::string_view descr) {
 }
 
 std::optional<Header> header_of(ByteView npy) {
-  constexpr size_t kFixed = 10;  // magic, version, a length of two bytes; of four since version 2
+  constexpr size_t kFixed = 10;  // magic, version, a length of two bytes (four since version 2)
   if (npy.size() < kFixed || std::memcmp(npy.data(), kMagic.data(), kMagic.size()) != 0)
     return std::nullopt;
   const bool is_first = npy[kMagic.size()] == 1;
@@ -111,7 +112,7 @@ void swap_bytes(Bytes& bytes, size_t width) {
                  bytes.begin() + static_cast<std::ptrdiff_t>(k + width));
 }
 
-/// From Fortran's order, where the first index runs fastest, to C's.
+/// From Fortran's order (the first index changes fastest) to C's.
 Bytes by_rows(const Bytes& columns, const std::vector<int64_t>& shape, size_t width) {
   Bytes rows(columns.size());
   std::vector<size_t> index(shape.size(), 0), steps(shape.size(), width);

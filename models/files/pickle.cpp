@@ -13,14 +13,13 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
-constexpr size_t kMostCells = size_t{1} << 25;  // values that are put somewhere, 16 bytes each
+constexpr size_t kMostCells = size_t{1} << 25;  // stored values, 16 bytes each
 constexpr size_t kCellsOfObject = 5;
 constexpr char kDamaged[] = "its pickle is damaged";
 
 }  // namespace
 
-/// Carries out a pickle's opcodes. After the first thing that does not fit `pickle_.complaint_`
-/// says what.
+/// Executes a pickle's opcodes. Stops at the first error and puts it into `pickle_.complaint_`.
 class PickleMachine {
  public:
   PickleMachine(Pickle& pickle, size_t& at) : pickle_(pickle), bytes_(pickle.bytes_), at_(at) {}
@@ -95,7 +94,7 @@ class PickleMachine {
     }
   }
 
-  // Containers, and what is put into them.
+  // Creates containers and adds items to them.
   bool gather(uint8_t code) {
     switch (code) {
       case '(': return marks_.push_back(stack_.size()), spend(1), true;
@@ -120,7 +119,7 @@ class PickleMachine {
     }
   }
 
-  // The calls that a pickle asks Python to make.
+  // Records the calls that a pickle asks Python to make.
   bool make(uint8_t code) {
     switch (code) {
       case 'c': {
@@ -156,7 +155,7 @@ class PickleMachine {
     }
   }
 
-  // --- its parts
+  // --- basic operations
 
   bool good() const { return pickle_.complaint_.empty(); }
   void fail(const std::string& why) {
@@ -210,7 +209,7 @@ class PickleMachine {
     if (good()) stack_.push_back(value);
   }
   bool integer(int64_t value) { return push({Kind::integer, 0, value}), true; }
-  // An impossible size is not treated as a number.
+  // A number that does not fit becomes a value of kind `other`.
   bool written_number(PickleValue line) {
     std::string_view digits = pickle_.text(line);
     if (digits.ends_with('L')) digits.remove_suffix(1);
@@ -282,7 +281,7 @@ class PickleMachine {
     pickle_.objects_.back().arguments = arguments;
     return push(made), true;
   }
-  // Pairs that are put into an object are treated as those of a dict.
+  // Pairs added to an object count as those of a dict.
   bool add(const std::vector<PickleValue>& items, bool in_pairs) {
     const PickleValue to = top();
     const bool fits = to.kind == (in_pairs ? Kind::dict : Kind::list) || to.kind == Kind::call;

@@ -2,8 +2,8 @@
 // anything.
 //
 // Protocols 0 to 5. A call of a function or the construction of an object becomes a value that
-// records the function and its arguments; nothing calls it. Texts are views of the pickle, and
-// constructed values are counted, so a pickle takes at most some hundred times its own bytes, and
+// records the function and its arguments; nothing is called. Texts are views of the pickle, and
+// constructed values are counted. So a pickle takes at most a few hundred times its own size, and
 // at most 512 MiB.
 #pragma once
 #include <cstdint>
@@ -20,32 +20,33 @@ struct PickleValue {
   enum class Kind : uint8_t {
     other,       // None, a float, bytes
     integer,     // number; a boolean is 0 or 1
-    text,        // of `length` bytes, from `number` on
-    list,        // a list, a tuple or a set: an object's items
+    text,        // `length` bytes from `number` on
+    list,        // a list, a tuple or a set; its items are an object's
     dict,        // an object's items: key, value, key, ...
-    global,      // an object's items: the module's name, its own
-    call,        // an object: what was called, with what
-    persistent,  // an object's one item, an id: of what lies outside the pickle
+    global,      // an object's items: the module's name, its own name
+    call,        // an object: the callee and the arguments
+    persistent,  // an object's one item: the id of a value outside the pickle
   };
   Kind kind = Kind::other;
   uint32_t length = 0;
-  int64_t number = 0;  // itself, or where the text or the object is
+  int64_t number = 0;  // the number, or the index of the text or object
 };
 
 class Pickle {
  public:
-  /// Reads one pickle from `at` on and leaves `at` behind it. The bytes outlive it.
+  /// Reads one pickle from `at` on and moves `at` to its end. The bytes must outlive this object.
   Pickle(std::span<const uint8_t> bytes, size_t& at);
 
-  /// Nothing: see complaint().
+  /// Empty: complaint() says why.
   const std::optional<PickleValue>& value() const { return value_; }
   const std::string& complaint() const { return complaint_; }
 
-  std::string_view text(PickleValue) const;               // of a text; else empty
-  std::string name(PickleValue) const;                    // of a global: "module name"; else empty
+  std::string_view text(PickleValue) const;  // of a text; empty for others
+  // Of a global: "module name"; empty for others.
+  std::string name(PickleValue) const;
   std::span<const PickleValue> items(PickleValue) const;  // of a call: of the dict that it made
   PickleValue callee(PickleValue) const;                  // of a call
-  /// How the file calls what lies outside the pickle, in the order in which it does.
+  /// The ids of the values outside the pickle, in the pickle's order.
   const std::vector<PickleValue>& ids() const { return ids_; }
   std::span<const PickleValue> arguments(PickleValue) const;
 

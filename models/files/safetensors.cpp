@@ -26,11 +26,11 @@ const char* name_of(TensorType type) {
 
 struct Entry {
   TensorInfo info;
-  std::vector<uint64_t> offsets;  // two: where its bytes begin and end behind the header
+  std::vector<uint64_t> offsets;  // two: the begin and end of its bytes after the header
 };
 
-/// Takes the entries of a header while its text is read (nlohmann's SAX), so that nothing is kept
-/// of what is none. The first thing that does not fit ends the reading.
+/// Takes the entries of a header while its text is parsed (nlohmann's SAX), so other content is not
+/// kept. The first error ends the parsing.
 class HeaderTaker : public Json::json_sax_t {
  public:
   std::vector<Entry> entries;
@@ -85,7 +85,7 @@ class HeaderTaker : public Json::json_sax_t {
   bool is_entry_field(const char* name) const {
     return !is_aside_ && !entries.empty() && key_ == name;
   }
-  // Of a field that no version of the format has had yet.
+  // In a field that no version of the format has so far.
   bool is_other() const {
     return depth_ >= 2 && !is_entry_field("dtype") && !is_entry_field("shape") &&
            !is_entry_field("data_offsets");
@@ -97,8 +97,8 @@ class HeaderTaker : public Json::json_sax_t {
   std::set<std::string> names_;
 };
 
-/// The error in an entry, whose bytes are among `data_bytes`, of which `left` are not yet used;
-/// empty: none.
+/// The error in an entry. Its bytes are among `data_bytes`, of which `left` are not used yet;
+/// empty: there is none.
 std::string complaint_of(const Entry& entry, uint64_t data_bytes, uint64_t left) {
   const auto& [info, offsets] = entry;
   if (info.type_name.empty() || offsets.size() != 2) return "lacks its type or its place";
@@ -108,7 +108,7 @@ std::string complaint_of(const Entry& entry, uint64_t data_bytes, uint64_t left)
   if (info.type == TensorType::other) return "";
   const bool is_empty = std::count(info.shape.begin(), info.shape.end(), 0) > 0;
   uint64_t expected = is_empty ? 0 : size_of(info.type);
-  for (const int64_t d : info.shape) {  // by division: no product overflows
+  for (const int64_t d : info.shape) {  // divide, because a product may overflow
     if (expected == 0) break;
     if (static_cast<uint64_t>(d) > length / expected) return "has more numbers than bytes";
     expected *= static_cast<uint64_t>(d);
@@ -127,7 +127,7 @@ Error cut_or_none(const std::string& path, uint64_t bytes, uint64_t announced) {
       with_commas(bytes), with_commas(announced)));
 }
 
-/// `text`: the header, of a file of so many bytes.
+/// `text`: the header of a file of `file_bytes`.
 Result<SafetensorsHeader> header_of(const std::string& path, std::string_view text,
                                     uint64_t file_bytes) {
   SafetensorsHeader header;

@@ -1,5 +1,5 @@
-// Writes what torch.save writes for a plain dict of tensors: a pickle that names tensors and their
-// storages, and a zip (libzip) of it and of one stored record a tensor.
+// Writes the file that torch.save writes for a plain dict of tensors: a zip (libzip) of a pickle,
+// which names tensors and their storages, and of one stored record per tensor.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kRecordAlignment = 64;  // of tensors in the file: torch.load can map them
+constexpr size_t kRecordAlignment = 64;  // of tensors in the file, so that torch.load can map them
 constexpr const char* kRoot = "model/";
 
 void put(std::string& out, uint64_t value, int bytes) {
@@ -94,7 +94,7 @@ std::string pickle_of(const std::vector<ModelTensor>& tensors) {
   return pickle.text();
 }
 
-/// A zip of stored records, whose bytes are not copied and outlive it.
+/// A zip of stored records. Their bytes are not copied and must outlive it.
 class Archive {
  public:
   explicit Archive(const std::string& path) {
@@ -115,7 +115,7 @@ class Archive {
     const auto record = static_cast<zip_uint64_t>(index);
     zip_set_file_compression(archive_, record, ZIP_CM_STORE, 0);
     zip_file_set_dostime(archive_, record, 0, 0, 0);
-    // The extra field that PyTorch pads with, so that the data begins at an even place.
+    // The extra field that PyTorch uses for padding, so that the data is aligned.
     constexpr size_t kHeader = 30, kFieldHead = 4, kField = 0x4246;
     const size_t data_at = at_ + kHeader + name.size() + kFieldHead;
     const std::string padding((kRecordAlignment - data_at % kRecordAlignment) % kRecordAlignment,
@@ -126,7 +126,7 @@ class Archive {
     at_ = data_at + padding.size() + bytes;
   }
 
-  /// The system's error if the file could not be written; 0: it was.
+  /// The system's error if the file could not be written; 0: success.
   int close() {
     if (archive_ == nullptr) return errno_;
     if (zip_close(archive_) == 0) return archive_ = nullptr, 0;

@@ -1,6 +1,6 @@
-// Reads what torch.save wrote for a dict of tensors: a zip of a pickle and one record a storage, or
-// the older form, pickles and storages one behind the other. Of what the pickle would have Python
-// call, only what makes tensors is looked at.
+// Reads the file that torch.save writes for a dict of tensors: a zip of a pickle and one record per
+// storage; or the older form, pickles followed by storages. Of the calls in the pickle, only those
+// that make tensors are used.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ const TensorTypeNames* type_of_torch(std::string_view name) {
   return nullptr;
 }
 
-/// Bytes of an element; 0: of no known type.
+/// Bytes of an element; 0: an unknown type.
 size_t width_of_storage(std::string_view name) {
   constexpr std::pair<std::string_view, size_t> kOthers[] = {
       {"ComplexFloatStorage", 8}, {"ComplexDoubleStorage", 16}, {"QUInt8Storage", 1},
@@ -44,14 +44,14 @@ size_t width_of_storage(std::string_view name) {
   return 0;
 }
 
-/// "torch FloatStorage" without its module.
+/// "torch FloatStorage" becomes "FloatStorage".
 std::string_view own_name(std::string_view name) { return name.substr(name.rfind(' ') + 1); }
 
-/// Where a tensor lies: a view of a storage, in elements.
+/// A tensor as a view of a storage, counted in elements.
 struct View {
   std::string storage;
   std::vector<uint64_t> shape, strides;
-  uint64_t first = 0, count = 0, last = 0;  // last: of the elements that it reaches
+  uint64_t first = 0, count = 0, last = 0;  // last: its last element in the storage
 
   /// Sets count and last. False: they are too large for any file.
   bool measure() {
@@ -67,7 +67,7 @@ struct View {
     return first <= kMost && last <= 2 * kMost;
   }
 
-  /// Its elements one after the other; `from` begins at the element `first`.
+  /// Its elements in order; `from` begins at the element `first`.
   Bytes gathered(const Bytes& from, size_t width) const {
     Bytes to(count * width);
     std::vector<uint64_t> index(shape.size(), 0);
@@ -85,7 +85,7 @@ struct View {
   }
 };
 
-/// The tensors of a state dict, as the pickle has them.
+/// The tensors of a state dict as the pickle describes them.
 struct StateDict {
   std::vector<TensorInfo> tensors;
   std::vector<View> views;  // by a tensor's place
@@ -124,7 +124,7 @@ class TensorFinder {
     return false;
   }
 
-  /// The state dict that a dict is, or has: under a usual name, or as the only one with tensors.
+  /// The state dict: a usual key of this dict, the only item with tensors, or the dict itself.
   PickleValue state_in(PickleValue dict) const {
     constexpr const char* kUsual[] = {"state_dict", "model_state_dict", "model",   "net",
                                       "network",    "module",           "weights", "params"};
@@ -149,9 +149,9 @@ class TensorFinder {
            name.starts_with("torch._tensor _rebuild_");
   }
 
-  /// Fills `info` with the tensor; a type of "other" if its kind is not read.
+  /// Fills `info` with the tensor; type `other`: it cannot be read.
   View read_tensor(PickleValue value, TensorInfo& info) const {
-    constexpr int kDeepest = 8;  // a parameter of a tensor of a class of somebody's
+    constexpr int kDeepest = 8;  // nesting of a user's subclass of Parameter
     std::span<const PickleValue> arguments = pickle_.arguments(value);
     std::string made_by = called(value);
     for (int depth = 0; depth < kDeepest && !arguments.empty(); ++depth) {
@@ -175,12 +175,12 @@ class TensorFinder {
     return read_plain(arguments, is_third && arguments.size() > 6 ? &arguments[6] : nullptr, info);
   }
 
-  /// (storage, first element, shape, strides, ...); `dtype` where the storage has none.
+  /// (storage, first element, shape, strides, ...); `dtype`: if the storage has no type.
   View read_plain(std::span<const PickleValue> arguments, const PickleValue* dtype,
                   TensorInfo& info) const {
     View view;
     const auto shape = sizes_of(arguments[2]), strides = sizes_of(arguments[3]);
-    // ("storage", type, key, place, elements, and in the old form the part of another one)
+    // ("storage", type, key, place, elements; in the old form also a part of another storage)
     const auto id = arguments[0].kind == Kind::persistent
                         ? pickle_.items(pickle_.items(arguments[0])[0])
                         : std::span<const PickleValue>();
@@ -349,8 +349,8 @@ Result<TensorFile> open_zipped(InputFile file) {
   return TensorFile(path, std::move(dict.tensors), std::move(reader));
 }
 
-/// The storages behind the pickles of the old form, in the order of their keys: a count and the
-/// elements.
+/// The storages after the pickles of the old form, in the order of their keys: for each a count and
+/// the elements.
 std::map<std::string, Extent> storages_behind(const InputFile& file, uint64_t at,
                                               const Pickle& keys, const Pickle& dict) {
   std::map<std::string, size_t> widths;
@@ -365,14 +365,15 @@ std::map<std::string, Extent> storages_behind(const InputFile& file, uint64_t at
     if (!file.read(at, &count, sizeof count) || count > file.size()) break;
     at += sizeof count;
     const auto known = widths.find(name);
-    if (known == widths.end() || known->second == 0) break;  // nobody knows where it ends
+    if (known == widths.end() || known->second == 0) break;  // its end is unknown
     storages[name] = {at, count * known->second};
     at += count * known->second;
   }
   return storages;
 }
 
-// A magic number, a version, what machine it was, the dict, and the keys of its storages.
+// The file has a magic number, a version, the machine's properties, the dict, and its storages'
+// keys.
 Result<TensorFile> open_plain(InputFile file) {
   auto bytes = file.begin(kMostPickleBytes);
   if (!bytes) return bytes.error();

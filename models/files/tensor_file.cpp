@@ -21,10 +21,10 @@ Result<TensorFile> TensorFile::open(const std::string& path) {
   if (text.starts_with("PK\x03\x04"))
     return text.substr(0, 60).find(".npy") == text.npos ? open_state_dict(std::move(*file))
                                                         : open_npz(std::move(*file));
-  // A safetensors file begins with the length of its header, which begins with a brace.
+  // A safetensors file begins with the length of its header; the header begins with a brace.
   if (text.size() > 8 && text[8] == '{') return open_safetensors(std::move(*file));
   if (text.starts_with('\x80')) return open_state_dict(std::move(*file));
-  if (text.size() > 8 || text.empty())  // else it may be one that is cut
+  if (text.size() > 8 || text.empty())  // a shorter file may be a cut one
     return world_error(
         fmt::format("{} {}, accepted: a .safetensors or .npz file, or a state dict of torch.save",
                     path, text.empty() ? "is empty" : "begins as no file of tensors does"));

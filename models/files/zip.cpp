@@ -9,7 +9,7 @@
 namespace grapevine {
 namespace {
 
-constexpr uint64_t kTimesAtMost = 1040;  // as long: what deflate can reach
+constexpr uint64_t kTimesAtMost = 1040;  // the largest compression ratio of deflate
 constexpr zip_int64_t kMostEntries = 1 << 20;
 
 Error damaged() { return world_error("is cut or damaged, or no zip archive"); }
@@ -19,7 +19,7 @@ struct CloseRecord {
 };
 using Record = std::unique_ptr<zip_file_t, CloseRecord>;
 
-/// Up to `first`, through what is packed.
+/// Moves to byte `first`; unpacks up to there if needed.
 bool skip(zip_file_t* record, bool is_stored, uint64_t first) {
   if (first == 0) return true;
   if (is_stored) return zip_fseek(record, static_cast<zip_int64_t>(first), SEEK_SET) == 0;
@@ -82,7 +82,7 @@ Result<Bytes> Zip::read(const ZipEntry& entry, uint64_t first, uint64_t count) c
     if (got <= 0) return damaged();
     done += static_cast<uint64_t>(got);
   }
-  // The end of a whole record is where its sum is looked at.
+  // libzip verifies the checksum at the end of a whole record.
   uint8_t more = 0;
   if (first == 0 && count == entry.size && zip_fread(record.get(), &more, 1) != 0) return damaged();
   return bytes;

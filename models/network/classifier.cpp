@@ -1,4 +1,4 @@
-// The zoo's networks on the registry's samples.
+// The zoo's networks on the data sets in the registry.
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Instance final : public NetworkInstance {
   Instance(const Task& task, Batches batches)
       : Instance(task, std::move(batches), tensors_of(task.statistics)) {}
 
-  /// The first `count` samples of `samples`: row(k) of them.
+  /// Tests `count` samples of `samples`: row(0), row(1), ...
   template <class Row>
   Outcome test(const Samples& samples, size_t count, Row&& row) {
     const c10::NoGradGuard no_gradients;
@@ -117,7 +117,7 @@ class Instance final : public NetworkInstance {
   const Gatherer gatherer_;
   const std::vector<at::Tensor> running_;
   at::Tensor input_, labels_;
-  // Of these two: a tensor that is asked checks much, for each sample.
+  // The memory of these two. Asking a tensor checks much, and this is done for each sample.
   float* first_input_ = nullptr;
   int64_t* first_label_ = nullptr;
 };
@@ -172,7 +172,7 @@ class Classifier final : public NetworkObjective {
   }
 
  private:
-  // NaN without samples.
+  // NaN: there are no samples.
   template <class Row>
   static Evaluation test(Instance& instance, const Samples& samples, size_t total, Row&& row) {
     NetworkInstance::Outcome sum;

@@ -8,17 +8,17 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kViewsKept = 1024;  // flat vectors; more than the slots of any snapshot pool
+constexpr size_t kViewsKept = 1024;  // more flat vectors than the slots of any snapshot pool
 constexpr size_t kAlignment = 16;    // bytes, on a GPU
 
 }  // namespace
 
-// A step never writes x, but from_blob has no read-only form.
+// A step never writes x, but from_blob has no const form.
 at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device) {
   const auto options = at::TensorOptions(at::kFloat).device(device);
   float* const writable = const_cast<float*>(data);
   if (device.is_cpu()) return at::from_blob(writable, shape, options);
-  // Without a target LibTorch asks the driver, view by view, whose the address is.
+  // Without a target device, LibTorch asks the driver about each address.
   return at::for_blob(writable, shape).options(options).target_device(device).make_tensor();
 }
 
@@ -50,8 +50,8 @@ void FlatParameters::align(size_t bytes) {
   }
 }
 
-// A view holds an address and no memory, so one that outlives its vector is harmless until it is
-// asked for again, and then the address is the new vector's.
+// A view holds an address but no memory. A view that outlives its vector is harmless: it is used
+// again only if a new vector has the same address.
 const FlatParameters::Views& FlatParameters::views_of(const void* data) {
   const auto known = views_.find(data);
   if (known != views_.end()) return known->second;
@@ -85,7 +85,7 @@ void FlatParameters::gradient(const at::Tensor& loss, Vec g, double clip) {
     found = torch::autograd::grad({loss}, tensors_, {}, std::nullopt, false, true);
   const c10::NoGradGuard no_gradients;
   const Views& into = views_of(g.as<float>());
-  Views to, from;  // that lie alike: a few launches for all of them
+  Views to, from;  // pairs with equal strides: a few launches copy all of them
   for (size_t k = 0; k < into.size(); ++k) {
     if (!found[k].defined()) {
       into[k].zero_();

@@ -1,15 +1,15 @@
-// FlatParameters: the tensors of a plan, pointed at whatever flat vectors a call brings.
+// FlatParameters: the tensors of a plan, which point at the flat vectors of a call.
 //
-// They are leaf tensors whose storage is switched to a rank's x (set_data on prebuilt views, half a
-// microsecond for eight tensors). Gradients are brought into the caller's g when all are there:
-// tensors that had one before would each be added to, a pass for each of them. x must not change
-// hands before gradient() returns: autograd does not notice a parameter vector that changes between
-// forward and backward, and gives a wrong gradient.
+// They are leaf tensors. Binding switches their storage to a rank's x (set_data on prebuilt views,
+// half a microsecond for eight tensors). Gradients are copied into the caller's g when all of them
+// exist. If the tensors held their old gradients, each new gradient would be added to them, one
+// pass per tensor. x must not change before gradient() returns: autograd does not notice a
+// parameter vector that changes between forward and backward, and gives a wrong gradient.
 //
-// On a GPU a tensor that does not begin at a multiple of 16 bytes is copied to one that does: the
-// libraries have slower kernels for others.
+// On a GPU, a tensor that does not begin at a multiple of 16 bytes is copied to aligned memory: the
+// libraries' kernels are slower for unaligned tensors.
 //
-// Owned and used by one thread at a time.
+// Used by one thread at a time.
 #pragma once
 #include <ATen/ATen.h>
 
@@ -20,30 +20,30 @@
 
 namespace grapevine {
 
-/// fp32 memory, of the host or of a GPU, as a tensor that owns nothing.
+/// fp32 memory of the host or of a GPU as a tensor that owns nothing.
 at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device = at::kCPU);
 
 class FlatParameters {
  public:
-  /// Leaves of its own. The layout outlives it.
+  /// Creates its own leaves. The layout must outlive this object.
   explicit FlatParameters(const ParameterLayout&);
-  /// The parameters of a network, one per entry, fp32, of its shape and in the host's memory.
+  /// Uses a network's parameters: fp32 tensors in host memory, one per entry, of the entry's shape.
   FlatParameters(const ParameterLayout&, std::vector<at::Tensor> leaves);
 
-  /// Flat vectors are that device's from now on.
+  /// From now on flat vectors are on that device.
   void move_to(at::Device);
 
-  /// In the order of the layout, at the x bound last.
+  /// In the order of the layout, with the values of the x bound last.
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
 
   void bind(ConstVec x);
 
-  /// From now on each tensor begins at a multiple of so many bytes, as move_to() a GPU does. x
+  /// From now on each tensor begins at a multiple of `bytes`; move_to() a GPU calls it. REQUIRES: x
   /// does.
   void align(size_t bytes);
 
-  /// Of a loss at the x bound last: its gradient into g, shortened to the norm `clip` where it is
-  /// longer (0: any). Parameters that the loss does not depend on have none, which is 0.
+  /// Writes the gradient of a loss at the x bound last into g. A norm above `clip` is reduced to it
+  /// (0: no limit). A parameter that the loss does not depend on gets gradient 0.
   void gradient(const at::Tensor& loss, Vec g, double clip);
 
  private:
@@ -55,7 +55,7 @@ class FlatParameters {
   const ParameterLayout* layout_;
   at::Device device_ = at::kCPU;
   Views tensors_;
-  Views aligned_;                                 // undefined: it lies well in x
+  Views aligned_;                                 // undefined: it is aligned in x
   std::unordered_map<const void*, Views> views_;  // by the address of a flat vector
 };
 

@@ -11,9 +11,10 @@
 namespace grapevine {
 namespace {
 
-/// LibTorch's half for GPUs registers itself when it is opened, and is found only if it was there
-/// before the first tensor asked. So it is opened as soon as this is loaded, where there is a
-/// driver: whether this LibTorch has it is seen here and not when we were built. Why not, in words.
+/// LibTorch's CUDA library registers itself when it is opened. It is found only if it was opened
+/// before the first tensor needed it. So it is opened when this code is loaded and a driver exists.
+/// This decides at run time, not at build time, whether this LibTorch has CUDA. Returns why not;
+/// empty: success.
 std::string open_cuda_half() {
   if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) return "no driver";
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_LOCAL) != nullptr) return "";

@@ -6,17 +6,17 @@
 
 namespace grapevine {
 
-/// Error (user): this LibTorch has no CUDA, or no such GPU, in one line.
+/// Error (user): this LibTorch has no CUDA, or there is no such GPU; one line.
 Status find_gpu(int number);
 
 /// For all later GPU work of the process: fp32 convolutions may round their factors to 10 bits.
 void allow_tf32(bool);
 
-/// Returns LibTorch's cached GPU memory to the driver. Waits for work in flight.
+/// Returns LibTorch's cached GPU memory to the driver. Waits for running work.
 void give_back_unused();
 
-/// While it lives, what this thread queues goes to `stream`, a cudaStream_t of that GPU.
-/// REQUIRES: find_gpu() went well.
+/// While it exists, this thread queues its work on `stream`, a cudaStream_t of that GPU. REQUIRES:
+/// find_gpu() succeeded.
 class OnStream {
  public:
   OnStream(int gpu, void* stream);

@@ -1,9 +1,9 @@
 // A language model on a text: embedding, one LSTM, decoder; or a transformer (transformer.hpp).
 //
-// A sample is a window of tokens; its labels are the tokens that follow each of them. Every window
-// starts from a state of zeros: truncated back-propagation through time would carry the state from
-// window to window, but then a gradient would not be a function of (seed, rank, index, x), and the
-// ranks' walks through their shares are shuffled. A transformer has no state.
+// A sample is a window of tokens; the label of each token is the next token. Every window starts
+// from a state of zeros. Truncated back-propagation through time would carry the state from window
+// to window; but then a gradient would not be a function of (seed, rank, index, x), and each rank
+// goes through its share in shuffled order. A transformer has no state.
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kMostValidation = 1 << 16;          // tokens: the beginning of the text
-constexpr size_t kStreams = 32, kStreamWindow = 64;  // how they are read: side by side
+constexpr size_t kMostValidation = 1 << 16;          // tokens of the beginning of the text
+constexpr size_t kStreams = 32, kStreamWindow = 64;  // the text is read in streams side by side
 
 using State = std::vector<at::Tensor>;  // of the LSTM: hidden and cell, [1, n, hidden]
 
@@ -36,15 +36,15 @@ class LanguageInstance final : public NetworkInstance {
     moved();
   }
 
-  /// Streams of the validation text, side by side: `steps` tokens of each, from `at` on. Their
-  /// state runs on.
+  /// Tests streams of the validation text side by side: `steps` tokens of each, from `at` on. Each
+  /// stream continues with its state.
   Outcome test_streams(size_t streams, size_t length, size_t at, size_t steps, State& state) {
     for (size_t s = 0; s < streams; ++s)
       show(s, text_.validation, s * length + at, steps);
     return judge(streams, steps, state);
   }
 
-  /// Windows of the training text, each from a state of zeros.
+  /// Tests windows of the training text, each from a state of zeros.
   Outcome test_windows(std::span<const uint32_t> rows) {
     show_windows(rows);
     State state = fresh_state(rows.size());
@@ -60,8 +60,8 @@ class LanguageInstance final : public NetworkInstance {
     return {zeros(), zeros()};
   }
 
-  /// Adds so many tokens. Each is drawn with the probability that the network gives it after the
-  /// tokens before it.
+  /// Adds `count` tokens. The probability of each is what the network gives it after the tokens
+  /// before it.
   void write_on(std::vector<uint16_t>& tokens, size_t count, Random& random) {
     const c10::NoGradGuard no_gradients;
     State state = fresh_state(1);
@@ -108,7 +108,7 @@ class LanguageInstance final : public NetworkInstance {
       show(k, text_.train, rows[k] * window(), window());
   }
 
-  /// The scores of the token after these; the state advances.
+  /// The scores of the token after these tokens; advances the state.
   at::Tensor scores_behind(const std::vector<uint16_t>& tokens, size_t from, size_t count,
                            State& state) {
     std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(from), count,
@@ -127,7 +127,7 @@ class LanguageInstance final : public NetworkInstance {
     return token;
   }
 
-  // As the k-th of a batch: so many tokens, and those that follow each.
+  // Writes `steps` tokens and their next tokens as sample k of a batch.
   void show(size_t k, const std::vector<uint16_t>& text, size_t from, size_t steps) {
     const auto begin = text.begin() + static_cast<std::ptrdiff_t>(from);
     std::copy_n(begin, steps, tokens_.mutable_data_ptr<int64_t>() + k * steps);
@@ -138,7 +138,7 @@ class LanguageInstance final : public NetworkInstance {
     return all.narrow(0, 0, static_cast<int64_t>(count));
   }
 
-  /// [n steps, vocabulary] for the first tokens, n times `steps`; the state runs on.
+  /// [n steps, vocabulary] for the first n windows of `steps` tokens; advances the state.
   at::Tensor logits(size_t n, size_t steps, State& state) const {
     const std::vector<at::Tensor>& p = parameters();
     const int64_t rows = static_cast<int64_t>(n), columns = static_cast<int64_t>(steps);
@@ -172,7 +172,7 @@ class LanguageModel final : public NetworkObjective {
 
   void initial_point(int, Vec x) const override { initial_weights(plan_, spec().seed, x); }
 
-  // The validation text is read in streams side by side, whose states run on.
+  // Reads the validation text in streams side by side; each stream continues with its state.
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     const size_t targets = std::min(text_->validation.size() - 1, kMostValidation);
     const size_t streams = std::min(kStreams, targets), length = targets / streams;
@@ -191,7 +191,7 @@ class LanguageModel final : public NetworkObjective {
     NetworkInstance::Outcome sum;
     for (size_t first = 0; first < aside.size(); first += kStreams)
       sum += instance.test_windows(aside.subspan(first, std::min(kStreams, aside.size() - first)));
-    return sum.over(aside.size() * static_cast<size_t>(spec().window));  // none: NaN
+    return sum.over(aside.size() * static_cast<size_t>(spec().window));  // NaN: there are none
   }
 
   Status can_write_on(const std::string& text) const override {

@@ -9,7 +9,8 @@ extern "C" __attribute__((visibility("default"))) void grapevine_network_v9(
     const grapevine::ObjectiveSpec& spec, grapevine::NetworkInputs&& inputs,
     grapevine::Result<std::unique_ptr<grapevine::Objective>>& made) {
   grapevine::prepare_heap();
-  at::set_num_threads(1);  // also of threads that start later; results then depend on no split
+  // Also for threads that start later; results then do not depend on a split.
+  at::set_num_threads(1);
   if (inputs.text)
     made = grapevine::make_language_model(spec, std::move(inputs));
   else if (inputs.own || spec.model.ends_with(".pt"))

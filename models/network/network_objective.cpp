@@ -23,8 +23,8 @@ at::Tensor flat_of(const ParameterLayout& layout, at::Device device, bool pinned
   return at::zeros({static_cast<int64_t>(layout.size())}, options);
 }
 
-/// While it lives, layers compute in bf16 where that does no harm; their parameters, which stay as
-/// they are, are rounded for it.
+/// While it exists, layers compute in bf16 where that does no harm. Their fp32 parameters are
+/// rounded for the computation and do not change.
 class InBf16 {
  public:
   explicit InBf16(at::DeviceType type)
@@ -49,13 +49,13 @@ class InBf16 {
 std::string one_line_of(const std::exception& thrown) {
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&thrown);
   std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : thrown.what();
-  // TorchScript tells where in the program it was, and last what it was.
+  // TorchScript prints the position in the program first, and the error last.
   if (const size_t at = text.rfind("RuntimeError: "); at != text.npos) text.erase(0, at + 14);
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
 
-// --- one thread's
+// --- the instance of one thread
 
 NetworkInstance::NetworkInstance(FlatParameters parameters, std::vector<at::Tensor> statistics,
                                  const ParameterLayout& layout, Batches batches)
@@ -87,7 +87,7 @@ void NetworkInstance::place_statistics() {
   }
 }
 
-// Parameters that are not views of the flat vector are copied beside it.
+// Statistics that are not views of the flat vector are copied separately.
 void NetworkInstance::copy_statistics(bool up) {
   if (here_.numel() == 0) return;
   const c10::NoGradGuard no_gradients;
@@ -144,7 +144,7 @@ void NetworkInstance::look_at(ConstVec x) {
   parameters_.bind({tested_.const_data_ptr(), x.size, x.dtype});
 }
 
-// --- all of them
+// --- the objective
 
 NetworkObjective::NetworkObjective(const ObjectiveSpec& spec, Parts parts)
     : spec_(spec),
@@ -153,8 +153,8 @@ NetworkObjective::NetworkObjective(const ObjectiveSpec& spec, Parts parts)
       dealt_(std::move(parts.dealt)),
       statistics_(spec.ranks, parts.statistics) {}
 
-// LibTorch records on the streams that pinned memory was used on when that is freed. On a GPU that
-// is lost this fails, and ends the process: so the instances stay for as long as that.
+// LibTorch records events on the streams that used pinned memory when that memory is freed. After
+// the loss of the GPU this fails and ends the process. So the instances are never destroyed then.
 NetworkObjective::~NetworkObjective() {
   static auto* const left_behind = new std::vector<std::unique_ptr<NetworkInstance>>;
   if (!is_lost_) return;
@@ -180,7 +180,7 @@ Status NetworkObjective::use_gpu(int number) {
   if (Status found = find_gpu(number); !found) return found;
   gpu_ = number;
   allow_tf32(spec_.tf32);
-  give_back_unused();  // by an earlier run
+  give_back_unused();  // the memory of an earlier run
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(number));
   try {
     for (const std::unique_ptr<NetworkInstance>& instance : instances_)
@@ -215,8 +215,8 @@ void NetworkObjective::queue_gradient(int thread, void* stream, int rank, uint64
   });
 }
 
-// What LibTorch keeps for later is given back once; the first try has left nothing that the second
-// does not write anew.
+// On a lack of memory, frees LibTorch's cache and tries once more. The second try overwrites
+// everything that the first one left.
 template <class Work>
 void NetworkObjective::within_memory(Work&& work) const {
   try {

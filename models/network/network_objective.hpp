@@ -1,11 +1,10 @@
-// NetworkObjective: the common part of all networks as objectives: gradients at any flat vector,
-// computed here or queued on a GPU, by one instance of the network for each thread; running
-// statistics by rank; walks through the data.
+// NetworkObjective: the base of all networks as objectives. It computes gradients at any flat
+// vector, on the CPU or queued on a GPU, with one instance of the network per thread. It keeps
+// running statistics by rank and the order of the data.
 //
-// A kind of network defines the loss of a batch and how it is tested (NetworkInstance and the
-// objectives beside this file). On a GPU a batch is copied from pinned memory, and the loss and the
-// statistics are copied into pinned memory. Nothing waits for queued work, except tests. The same
-// code runs without a GPU.
+// A kind of network defines the loss of a batch and its test (NetworkInstance and the objectives
+// beside this file). On a GPU, batches are copied from pinned memory; the loss and the statistics
+// are copied into pinned memory. Only tests wait for queued work. The same code runs without a GPU.
 #pragma once
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
@@ -27,7 +26,7 @@
 
 namespace grapevine {
 
-/// Warnings of LibTorch's, each once: cuDNN has one at every call of an LSTM.
+/// Prints each warning of LibTorch once: cuDNN has one at every call of an LSTM.
 class SaidOnce final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -51,42 +50,42 @@ class NetworkInstance {
     }
   };
 
-  /// `statistics` are the network's own tensors, one for each entry of the layout, which outlives
-  /// it: they become views of one flat vector, but those that are not of its type.
+  /// `statistics` are the network's own tensors, one per entry of the layout, which must outlive
+  /// this object. They become views of one flat vector, except those of another type.
   NetworkInstance(FlatParameters, std::vector<at::Tensor> statistics, const ParameterLayout&,
                   Batches);
   virtual ~NetworkInstance() = default;
 
   Batches& batches() { return batches_; }
-  Vec statistics() {  // of a rank, on their way
+  Vec statistics() {  // a rank's, being copied in or out
     return {here_.mutable_data_ptr(), statistics_layout_->size(), statistics_layout_->dtype()};
   }
 
-  /// Computes there from now on.
+  /// From now on it computes on that device.
   void move_to(at::Device);
 
-  /// Gradient number `index` of `rank` at x, into g, and what it does to statistics(): done, or
-  /// queued on the current stream of a GPU, with *loss in pinned memory then. Of the spec: clip and
-  /// precision.
+  /// Computes gradient number `index` of `rank` at x into g, and updates statistics(). On a GPU the
+  /// work is queued on the current stream, and *loss is in pinned memory. Uses clip and precision
+  /// of the spec.
   void queue_gradient(const ObjectiveSpec&, int rank, uint64_t index, ConstVec x, Vec g,
                       double* loss);
 
-  /// From now on tests are at x, in the host's memory, with statistics().
+  /// From now on tests use this x, in host memory, and statistics().
   void look_at(ConstVec x);
 
  protected:
-  /// The mean loss on the samples of these numbers, of one element, where the network is. May be
-  /// called twice for one gradient.
+  /// The mean loss on these samples, one element, on the network's device. May be called twice for
+  /// one gradient.
   virtual at::Tensor batch_loss(int rank, uint64_t index, const std::vector<uint32_t>& rows) = 0;
-  virtual void train(bool) {}  // from now on; a test is none
-  /// All other tensors of the network must be on device().
+  virtual void train(bool) {}  // from now on; false: test
+  /// Moves all other tensors of the network to device().
   virtual void moved() {}
 
   const std::vector<at::Tensor>& parameters() const { return parameters_.tensors(); }
   at::Device device() const { return device_; }
-  /// Memory of the host for batches.
+  /// Host memory for batches.
   at::Tensor host_memory(size_t size, at::ScalarType) const;
-  /// The tensors that are in host_memory(), wherever the network is.
+  /// A tensor in host_memory(), copied to the network's device.
   at::Tensor brought(const at::Tensor& host) const;
 
  private:
@@ -97,9 +96,9 @@ class NetworkInstance {
   Batches batches_;
   at::Device device_ = at::kCPU;
   const ParameterLayout* statistics_layout_;
-  std::vector<at::Tensor> statistics_;  // of the network
-  at::Tensor here_, there_;             // flat: in the host's memory, and where the network is
-  at::Tensor tested_;                   // x of the tests, where the network is
+  std::vector<at::Tensor> statistics_;  // the network's
+  at::Tensor here_, there_;             // flat: in host memory, and on the network's device
+  at::Tensor tested_;                   // the x of tests, on the network's device
   SaidOnce warnings_;
   bool trains_ = true;
 };
@@ -144,7 +143,7 @@ class NetworkObjective : public Objective {
   void add(std::unique_ptr<NetworkInstance> instance) { instances_.push_back(std::move(instance)); }
   Batches batches() const { return {dealt_.partition, spec_.seed, spec_.batch}; }
 
-  /// Of the type that was added, with x and the rank's statistics.
+  /// The thread's instance, as the type that was added, with x and the rank's statistics.
   template <class Instance>
   Instance& looking_at(ConstVec x, int thread, int rank) {
     return static_cast<Instance&>(look_at(x, thread, rank));
@@ -163,21 +162,21 @@ class NetworkObjective : public Objective {
   NetworkInstance& look_at(ConstVec x, int thread, int rank);
   template <class Work>
   void within_memory(Work&& work) const;
-  virtual void try_out() {}  // tests; throws where that cannot be done where it now is
+  virtual void try_out() {}  // runs tests; throws if the present device cannot compute them
 
   const ObjectiveSpec spec_;
   const ParameterLayout layout_, statistics_layout_;
   const Dealt dealt_;
   RunningStatistics statistics_;
   std::vector<std::unique_ptr<NetworkInstance>> instances_;  // per thread
-  int gpu_ = -1;                                             // none
-  std::atomic<bool> is_lost_{false};                         // that GPU
+  int gpu_ = -1;                                             // -1: none
+  std::atomic<bool> is_lost_{false};                         // the GPU
 };
 
-/// The exception, in one line. LibTorch adds a stack trace, line after line, which is removed.
+/// The exception in one line. LibTorch adds a stack trace of many lines, which is removed.
 std::string one_line_of(const std::exception&);
 
-/// What LibTorch throws in `work` is passed on as a std::runtime_error of one line.
+/// Rethrows an error of LibTorch in `work` as a std::runtime_error of one line.
 template <class Work>
 void in_words(Work&& work) {
   try {

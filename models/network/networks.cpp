@@ -8,7 +8,7 @@ namespace {
 constexpr double kNormMomentum = 0.1;
 constexpr double kNormEpsilon = 1e-5;
 
-/// Hands out the tensors of a plan in its order, so a layer is one call.
+/// Returns the tensors of a plan in order, so each layer is one call.
 class Layers {
  public:
   explicit Layers(const ForwardState& state) : state_(state) {}

@@ -1,4 +1,4 @@
-// gpu.hpp where LibTorch has no CUDA, or there is no toolkit.
+// gpu.hpp without CUDA in LibTorch, or without the toolkit.
 #include "kernels/base/check.hpp"
 #include "models/network/gpu.hpp"
 

@@ -1,5 +1,5 @@
-// The module's objectives: a classifier of samples, a language model of a text, and what the user
-// has brought in files.
+// The module's objectives: a classifier of samples, a language model of a text, and networks and
+// samples from the user's files.
 #pragma once
 #include <memory>
 

@@ -1,5 +1,5 @@
-// Networks and samples of the user's own, from files: a TorchScript file or a network of the zoo,
-// on a set of the registry or on tensors from a file.
+// The user's own networks and samples: a TorchScript file or a network of the zoo, on a data set of
+// the registry or on tensors from a file.
 #include <torch/script.h>
 
 #include "models/data/own_data.hpp"
@@ -26,7 +26,7 @@ TorchNetwork network_of_file(const std::string& path) {
   return network;
 }
 
-/// The leaves of a plan, where its initial weights are.
+/// The leaves of a plan, with its initial weights.
 TorchNetwork network_of_plan(const std::shared_ptr<const NetworkPlan>& plan, uint64_t seed) {
   Buffer start(plan->layout.size(), DType::f32);
   initial_weights(*plan, seed, start);
@@ -52,7 +52,7 @@ TorchNetwork network_of_plan(const std::shared_ptr<const NetworkPlan>& plan, uin
   return network;
 }
 
-/// Views of what the file held; the data stays with whoever has the tensors.
+/// Views of the file's data; the tensors keep the data alive.
 TorchData samples_of(const std::shared_ptr<const OwnData>& own, bool test) {
   const auto tensor = [&own](const StoredTensor& t) {
     const auto type = t.type == TensorType::i64 ? at::kLong : at::kFloat;

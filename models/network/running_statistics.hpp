@@ -1,7 +1,7 @@
-// RunningStatistics: what batch norms remember, rank by rank, outside of the vector that is
-// averaged.
+// RunningStatistics: the running mean and variance of batch norms, by rank, outside of the averaged
+// parameter vector.
 //
-// Copies under a lock: one thread may test the average while others train.
+// Values are copied under a lock: one thread may test the average while others train.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -19,19 +19,19 @@ class RunningStatistics {
 
   /// rank -1: the average.
   void load(int rank, Vec out) const;
-  /// Whether the rank has computed a gradient, here or in an earlier life of the run.
+  /// Whether the rank has computed a gradient, here or in an earlier process of the run.
   bool has(int rank) const;
-  /// After a gradient.
+  /// Call it after a gradient.
   void store(int rank, ConstVec now);
-  /// As an earlier life of the run has left them.
+  /// Sets the values that an earlier process of the run left.
   void set(int rank, uint64_t gradients, ConstVec now);
-  /// From now on the average is this one, over the ranks of all nodes.
+  /// From now on this is the average, over the ranks of all nodes.
   void set_average(ConstVec average);
 
-  /// The set values; otherwise the average over the ranks that have computed a gradient here, or
-  /// the start if none has.
+  /// The set average; otherwise the average over the ranks that have computed a gradient here, or
+  /// the start if no rank has.
   Buffer average() const;
-  /// Gradients of the rank that has most; counted where there are statistics.
+  /// The largest number of gradients of a rank; counted only if there are statistics.
   int64_t most_gradients() const;
 
  private:

@@ -59,7 +59,7 @@ std::vector<at::Tensor> tensors_of(const Named& named) {
   return tensors;
 }
 
-/// fp64 where one of them is.
+/// fp64 if one of them is.
 ParameterLayout layout_of(const Named& named, bool all_decay) {
   const bool is_wide = std::any_of(named.begin(), named.end(), [](const auto& n) {
     return n.second.scalar_type() == at::kDouble;
@@ -89,7 +89,7 @@ bool are_equal(const Buffer& a, const Buffer& b) {
          std::memcmp(a.vec().data, b.vec().data, a.vec().bytes()) == 0;
 }
 
-/// As a file has it, and PyTorch, too; `other`: there is no such type.
+/// The type for files and PyTorch; `other`: there is no such type.
 TensorType type_of(at::ScalarType type) {
   switch (type) {
     case at::kFloat: return TensorType::f32;
@@ -106,7 +106,7 @@ TensorType type_of(at::ScalarType type) {
   }
 }
 
-/// Class numbers of all training samples, for partitions by label; none where targets are no such.
+/// Classes of all training samples, for partitions by label; empty: the targets are no classes.
 std::vector<uint16_t> labels_of(const TorchData& data) {
   std::vector<uint16_t> labels;
   std::vector<uint32_t> rows(kTestBatch);
@@ -125,10 +125,10 @@ std::vector<uint16_t> labels_of(const TorchData& data) {
   return labels;
 }
 
-/// A batch whose way to a GPU is through pinned memory, which grows to the largest.
+/// Copies batches to a GPU through pinned memory, which grows to the largest batch.
 class Staged {
  public:
-  /// Where the network is. What lies on a GPU already goes there as it is.
+  /// A tensor on the network's device. A tensor on a GPU is not staged.
   at::Tensor brought(const at::Tensor& given, at::Device device) {
     if (device.is_cpu() || !given.defined()) return given;
     if (!given.device().is_cpu()) return given.to(device, true);
@@ -147,7 +147,7 @@ class Staged {
 
 class Instance final : public NetworkInstance {
  public:
-  /// The layouts outlive it, as does the rest.
+  /// The references must outlive it.
   Instance(const ObjectiveSpec& spec, const TorchTask& task, TorchNetwork network,
            const ParameterLayout& layout, const ParameterLayout& statistics, Batches batches)
       : NetworkInstance(FlatParameters(layout, tensors_of(trained(network))),
@@ -160,7 +160,7 @@ class Instance final : public NetworkInstance {
 
   struct Judged {
     Outcome outcome;
-    bool classes = true;  // of the targets
+    bool classes = true;  // the targets are classes
   };
   Judged test(const TorchData& data, std::span<const uint32_t> rows) {
     const c10::NoGradGuard no_gradients;
@@ -254,7 +254,7 @@ class TorchObjective final : public NetworkObjective {
     const TorchNetwork& network = instance_of<Instance>(0).network();
     std::vector<ModelTensor> tensors = grapevine::tensors_of(layout(), x);
     add_tied(network, tensors);
-    std::vector<at::Tensor> copies;  // what `tensors` points into
+    std::vector<at::Tensor> copies;  // owns the data that `tensors` points to
     const auto add = [&](const std::string& name, const at::Tensor& tensor) {
       copies.push_back(tensor.detach().to(at::kCPU).contiguous());
       tensors.push_back({name, tensor.sizes().vec(), type_of(tensor.scalar_type()),
@@ -271,7 +271,7 @@ class TorchObjective final : public NetworkObjective {
     }
     for (const auto& [name, tensor] : kept(network, false)) {
       const bool counts = name.ends_with("num_batches_tracked") && tensor.numel() == 1;
-      // Not looked at: others may compute.
+      // The tensor's value is not read: other threads may compute.
       add(name, counts ? at::full(tensor.sizes(), running().most_gradients(), at::kLong) : tensor);
     }
     if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
@@ -279,7 +279,7 @@ class TorchObjective final : public NetworkObjective {
   }
 
  private:
-  /// A parameter that has several names is in the files under each.
+  /// Adds a parameter that has several names once more under each further name.
   static void add_tied(const TorchNetwork& network, std::vector<ModelTensor>& tensors) {
     const Named once = trained(network);
     for (const auto& [name, tensor] : network.parameters) {
@@ -294,7 +294,7 @@ class TorchObjective final : public NetworkObjective {
     }
   }
 
-  // NaN without samples.
+  // NaN: there are no samples.
   Evaluation test(int thread, int rank, ConstVec x, const TorchData& data,
                   std::span<const uint32_t> which) {
     if (which.empty()) return {kNone, kNone};
@@ -357,7 +357,7 @@ Status check_network(const TorchNetwork& network) {
   return Done{};
 }
 
-/// A mismatch throws here, and not in the middle of a run.
+/// Finds a mismatch here, before the run.
 void try_out(const TorchNetwork& network, const TorchTask& task) {
   const c10::NoGradGuard no_gradients;
   if (network.train) network.train(false);
@@ -373,7 +373,8 @@ void try_out(const TorchNetwork& network, const TorchTask& task) {
 }
 
 Result<std::unique_ptr<Objective>> make(const ObjectiveSpec& spec, TorchTask task) {
-  at::set_num_threads(1);  // also of threads that start later; results then depend on no split
+  // Also for threads that start later; results then do not depend on a split.
+  at::set_num_threads(1);
   std::vector<TorchNetwork> networks;
   for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
     at::manual_seed(spec.seed);

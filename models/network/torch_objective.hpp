@@ -1,17 +1,17 @@
 // TorchObjective: any network of LibTorch's C++ API, with a loss and samples, as an Objective.
 //
-// The network is made once per thread that computes, and its parameters are pointed at whatever
-// flat vectors a call brings (flat_parameters.hpp), so one instance serves every rank. What it has
-// as floating-point buffers (running statistics) belongs to a rank, and their average to the model
-// at the end (running_statistics.hpp). Parameters that need no gradient stay as they were made, and
-// are saved with the others; tied ones count once, by their first name.
+// The network is made once per computing thread. Its parameters are pointed at the flat vectors of
+// each call (flat_parameters.hpp), so one instance serves every rank. Floating-point buffers
+// (running statistics) belong to a rank; the final model has their average
+// (running_statistics.hpp). Parameters that need no gradient keep their initial values and are
+// saved with the others. Tied parameters count once, under their first name.
 //
-// All instances must be made equal: torch's generator has the same seed before each is made. With
-// one thread it is also seeded by (seed, rank, index) before each gradient, so dropout repeats;
-// with several it draws as it comes. LibTorch's own threads are set to one per thread of ours.
+// All instances must be equal: torch's generator gets the same seed before each is made. With one
+// thread it also gets a seed from (seed, rank, index) before each gradient, so dropout repeats;
+// with several threads dropout is not reproducible. LibTorch uses one thread of its own per thread
+// of ours.
 //
-// An exception of the network's or of the loss ends the run, which fails with its
-// text.
+// An exception of the network or of the loss ends the run, which fails with its text.
 #pragma once
 #include <ATen/ATen.h>
 
@@ -31,22 +31,22 @@ struct TorchBatch {
   at::Tensor inputs, targets;  // the first dimension counts samples
 };
 
-/// Samples, however the caller has them.
+/// Samples from any source.
 struct TorchData {
   size_t size = 0;
-  /// The samples of these numbers, in this order. Several threads at once.
+  /// The samples with these numbers, in this order. Several threads call it at once.
   std::function<TorchBatch(std::span<const uint32_t> rows)> batch;
   std::string name = "samples of its own";
 
   /// Two tensors whose first dimension counts samples.
   static TorchData of(at::Tensor inputs, at::Tensor targets);
 
-  /// The samples of a set, as the zoo's networks see them: images [n, c, h, w] and rows [n, c],
-  /// normalised, not augmented; targets are the labels.
+  /// The samples of a data set in the form of the zoo's networks: images [n, c, h, w] and rows [n,
+  /// c], normalised, not augmented; the targets are the labels.
   static TorchData of(std::shared_ptr<const DataSet>, bool test);
 
-  /// A set of torch::data whose examples are a tensor and its target. It must bear being read by
-  /// several threads.
+  /// A set of torch::data whose examples are a tensor and its target. Several threads must be able
+  /// to read it at once.
   template <class Dataset>
   static TorchData from(Dataset dataset) {
     const auto shared = std::make_shared<Dataset>(std::move(dataset));
@@ -65,14 +65,14 @@ struct TorchData {
   }
 };
 
-/// One instance of a network: leaves that its forward pass reads.
+/// One instance of a network; its forward pass reads these leaves.
 struct TorchNetwork {
   std::vector<std::pair<std::string, at::Tensor>> parameters, buffers;
   std::function<at::Tensor(const at::Tensor& inputs)> forward;
   std::function<void(bool training)> train;
 };
 
-/// Of a torch::nn::Module with a forward(tensor).
+/// The network of a torch::nn::Module with a forward(tensor).
 template <class Net>
 TorchNetwork network_of(std::shared_ptr<Net> net) {
   TorchNetwork made;
@@ -85,8 +85,8 @@ TorchNetwork network_of(std::shared_ptr<Net> net) {
   return made;
 }
 
-/// Means over a batch. Classes are 64-bit numbers, and scores [n, classes]; in mean_square outputs
-/// [n, 1] fit targets [n].
+/// The mean loss of a batch. Classes are 64-bit numbers; scores are [n, classes]. In mean_square,
+/// outputs [n, 1] fit targets [n].
 at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& classes);
 at::Tensor mean_square(const at::Tensor& outputs, const at::Tensor& targets);
 
@@ -99,11 +99,11 @@ struct TorchTask {
   bool decay_norms_and_biases = true;  // false: parameters of one dimension do not decay
 };
 
-/// Of the spec: ranks, threads, seed, batch, clip, partition. Accuracy is the part of samples whose
-/// highest score is their class, where targets are whole numbers, one a sample; else there is none.
-/// Errors (user): what the task lacks; parameters that are none, not fp32 or not on the CPU; fewer
-/// samples than ranks or than a batch; instances that differ; what `make` threw, or a first pass
-/// over two samples: shapes that do not fit.
+/// Uses ranks, threads, seed, batch, clip and partition of the spec. Accuracy is the share of
+/// samples whose highest score is their class, if targets are one whole number per sample;
+/// otherwise there is none. Errors (user): the task lacks something; there are no parameters, or
+/// they are not fp32 or not on the CPU; there are fewer samples than ranks or than a batch; the
+/// instances differ; `make` or a first pass over two samples threw (shapes that do not fit).
 Result<std::unique_ptr<Objective>> make_torch_objective(const ObjectiveSpec&, TorchTask);
 
 }  // namespace grapevine

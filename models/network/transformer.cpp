@@ -9,7 +9,7 @@ at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) {
   return at::layer_norm(x, weight.sizes(), weight, {}, kLayerNormEpsilon);
 }
 
-/// Of [n, t, width]: each token sees those before it, and itself.
+/// On [n, t, width]: each token sees itself and the tokens before it.
 at::Tensor attention(const at::Tensor& x, int64_t heads, const at::Tensor& to_heads,
                      const at::Tensor& from_heads) {
   const int64_t n = x.size(0), t = x.size(1), width = x.size(2);

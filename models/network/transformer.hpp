@@ -1,5 +1,5 @@
 // The forward pass of a transformer, on bare tensors in the plan's order: nanoGPT's
-// (github.com/karpathy/nanoGPT), without dropout and without biases.
+// (github.com/karpathy/nanoGPT), without dropout and biases.
 #pragma once
 #include <ATen/ATen.h>
 
