@@ -1,5 +1,5 @@
-// BFloat16: the upper half of a float, with 8 bits of exponent and 7 of mantissa, as it lies in
-// memory. A plain struct: the sources for newer instruction sets read this header, too.
+// BFloat16: the upper half of a float, with 8 bits of exponent and 7 of mantissa. A plain struct:
+// the sources for newer instruction sets read this header, too.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,4 @@
-// Turns an exception in a thread's work into an error that says so, so that the rest of the program
-// continues.
+// Turns an exception in a thread's work into an error, so that the rest of the program continues.
 #pragma once
 #include <exception>
 #include <new>
@@ -18,7 +17,7 @@ inline Error no_thread(const std::system_error& refused) {
       "memory (ulimit -v)");
 }
 
-/// The Result of `work`, or its exception as an error of the world.
+/// The Result of `work`, or its exception as an Error (world).
 template <class Work>
 auto caught(const Work& work) -> decltype(work()) {
   try {

@@ -1,8 +1,8 @@
-// GV_CHECK(a < b): a bug of ours ends the process; the message has the broken condition and both of
-// its values.
+// GV_CHECK(a < b): a bug in this code ends the process. The message has the broken condition and
+// both of its values.
 //
-// For broken invariants and preconditions only. Failures of the world (a peer gone, a bad frame)
-// are values, see result.hpp; a mistake of the user is a Result with one clear line.
+// For broken invariants and preconditions only. Failures of the world (a peer has gone, a bad
+// frame) are values, see result.hpp. A mistake of the user is a Result with one clear line.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

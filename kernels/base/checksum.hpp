@@ -1,8 +1,8 @@
-// Checksum: detects that bytes have changed on their way. 64 bits of data that is added in pieces
-// of any size; the division into pieces does not matter. A value.
+// Checksum: detects changed bytes with 64 bits. Data is added in pieces of any size; the division
+// into pieces does not matter. A value.
 //
-// XXH3 of xxHash, with the widest instructions of the processor: as fast as memory is read.
-// Protects against accidents, not against attacks.
+// XXH3 of xxHash, with the widest instructions of the processor: as fast as memory is read. It
+// protects against accidents, not against attacks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +16,10 @@ class Checksum {
   uint64_t value() const;
 
  private:
-  alignas(64) std::byte state_[576];  // the library's, whose header stays in here
+  alignas(64) std::byte state_[576];  // the library's state; its header is not included here
 };
 
-/// xxHash64 with seed 0. Nodes send it to each other, so it must not change.
+/// xxHash64 with seed 0. Nodes send it to each other, so it must never change.
 uint64_t xxhash64(const void* data, size_t bytes);
 
 }  // namespace grapevine

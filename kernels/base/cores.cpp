@@ -16,10 +16,10 @@ int cores_of_mask() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   if (::sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
-  return static_cast<int>(std::thread::hardware_concurrency());  // more than a mask has bits
+  return static_cast<int>(std::thread::hardware_concurrency());  // more cores than a mask has bits
 }
 
-// "200000 100000": so many microseconds in so many; "max 100000": without end.
+// "200000 100000": microseconds of quota and period; "max 100000": no limit.
 int cores_of_quota(const std::string& file, int none) {
   std::ifstream text(file);
   double quota = 0, period = 0;
@@ -27,7 +27,8 @@ int cores_of_quota(const std::string& file, int none) {
   return static_cast<int>(std::clamp(std::ceil(quota / period), 1.0, double{1 << 20}));
 }
 
-// Of control groups version 2 ours is the line "0::/path"; each group above it has its say.
+// With control groups of version 2, the line "0::/path" names our group. Each group above it has a
+// limit, too.
 std::string own_group() {
   std::ifstream lines("/proc/self/cgroup");
   for (std::string line; std::getline(lines, line);)

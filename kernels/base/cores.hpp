@@ -1,10 +1,10 @@
-// How many cores this process may use, and how much of one a thread has used.
+// The number of cores that this process may use, and the processor time of a thread.
 #pragma once
 
 namespace grapevine {
 
-/// The cores in its affinity mask (taskset, Slurm, Docker's cpusets), or as many as the quota of
-/// its control group allows, if that is fewer. At least 1.
+/// The cores in the process's affinity mask (taskset, Slurm, Docker's cpusets), or the quota of its
+/// control group if that is smaller. At least 1.
 int usable_cores();
 
 double thread_cpu_s();  // processor time of the calling thread, since it began

@@ -17,7 +17,7 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// From Linux 6.3 on a machine may demand the last flag (vm.memfd_noexec); before, none knows it.
+// Since Linux 6.3 a machine may require the last flag (vm.memfd_noexec); older kernels reject it.
 Descriptor make_memory(const char* name) {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   Descriptor memory(::memfd_create(name, kFlags | kNoExecSeal));

@@ -1,5 +1,5 @@
-// Descriptor: a file descriptor that is closed with the object, and complete reads and writes: the
-// system may transfer less at a time, and be interrupted.
+// Descriptor: a file descriptor that closes with the object. Also complete reads and writes: the
+// system may transfer less at a time, or be interrupted.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -25,21 +25,21 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// Memory that can be sealed, and never executed; none: there is none to be had.
+/// Memory that can be sealed and never executed. Empty: the system refuses it.
 Descriptor make_memory(const char* name);
 
 // Each returns whether it succeeded; if not, errno has the reason.
 
-/// All bytes, from the file's present position.
+/// Writes all bytes at the file's present position.
 bool write_all(int fd, const void* data, size_t bytes);
 
-/// So many bytes from the file's beginning; false, too, where it has fewer.
+/// Reads this many bytes from the file's beginning; false also if the file has fewer.
 bool read_all(int fd, void* data, size_t bytes);
 
-/// A file system that cannot flush a folder reports so, and counts as flushed.
+/// True also if the file system reports that it cannot flush a folder.
 bool sync_folder(const std::string& path);
 
-/// The folder of a path's last name.
+/// The folder that contains `path`.
 std::string parent_of(const std::string& path);
 
 }  // namespace grapevine

@@ -14,8 +14,8 @@ namespace grapevine {
 struct ForkJoin::Pool {
   using Body = std::function<void(size_t, size_t)>;
 
-  Mutex turn;                  // held by the caller whose pass it is
-  size_t size = 0, grain = 1;  // of the pass: while it goes on they stay what they are
+  Mutex turn;                  // held by the caller of the present pass
+  size_t size = 0, grain = 1;  // of the pass; constant until its end
   Mutex mutex;
   std::condition_variable work, done;
   const Body* body GV_GUARDED_BY(mutex) = nullptr;
@@ -24,8 +24,8 @@ struct ForkJoin::Pool {
   bool stop GV_GUARDED_BY(mutex) = false;
   std::vector<std::thread> helpers;
 
-  // Part k of n: whole grains, as even as they divide. noexcept: a body that throws ends the
-  // process.
+  // Part k of n: complete grains, split as evenly as possible. noexcept: a body that throws ends
+  // the process.
   void run_part(const Body& f, size_t k, size_t n) noexcept {
     const size_t grains = (size + grain - 1) / grain;
     const size_t first = std::min(size, grains * k / n * grain);

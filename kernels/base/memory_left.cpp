@@ -13,11 +13,10 @@ namespace grapevine {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
-constexpr uint64_t kNoLimit = uint64_t{1} << 62;  // the first version writes a number of this size
+constexpr uint64_t kNoLimit = uint64_t{1} << 62;  // version 1 writes a number of this size
 
-/// The folders of the control groups that this process is in, for one controller, from the root's
-/// down. Both versions: /proc/self/cgroup has "0::/path" of the second, "4:memory:/path" of the
-/// first.
+/// The folders of the process's control groups for one controller, from the root down. For both
+/// versions: /proc/self/cgroup has "0::/path" for version 2, "4:memory:/path" for version 1.
 std::vector<std::string> group_folders(const std::string& controller) {
   std::vector<std::string> folders;
   std::ifstream file("/proc/self/cgroup");

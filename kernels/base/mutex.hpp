@@ -1,7 +1,6 @@
-// Mutex and Lock: those of the standard library, annotated for clang's -Wthread-safety. A member
-// that a mutex guards is declared GV_GUARDED_BY it, a function whose caller holds the mutex
-// GV_REQUIRES it; the test `thread_safety` checks every use. Other compilers see the standard
-// library alone.
+// Mutex and Lock: the standard library's, annotated for clang's -Wthread-safety. GV_GUARDED_BY
+// marks a member that a mutex guards; GV_REQUIRES marks a function whose caller holds the mutex.
+// The test `thread_safety` checks every use. For other compilers the annotations are empty.
 #pragma once
 #include <mutex>
 #include <shared_mutex>
@@ -34,7 +33,7 @@ class GV_THREAD_SAFETY(scoped_lockable) Lock : public std::unique_lock<std::mute
   }
 };
 
-/// Holds the mutex alone.
+/// Holds the mutex exclusively.
 class GV_THREAD_SAFETY(scoped_lockable) WriteLock : std::unique_lock<std::shared_mutex> {
  public:
   explicit WriteLock(SharedMutex& mutex) GV_THREAD_SAFETY(acquire_capability(mutex))

@@ -19,8 +19,8 @@ size_t utf8_length(std::string_view text) {
     if (byte(k) >> 6 != 2) return 0;
     code = code << 6 | (byte(k) & 63);
   }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // of so many bytes
-  const bool is_half = code >> 11 == 0x1b;                     // of a pair in UTF-16
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // the least code of this length
+  const bool is_half = code >> 11 == 0x1b;                     // half of a surrogate pair
   return code < kLeast[length] || code > 0x10ffff || is_half ? 0 : length;
 }
 

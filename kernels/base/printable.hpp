@@ -6,11 +6,11 @@
 
 namespace grapevine {
 
-/// How many bytes the character at the front of a text has in UTF-8; 0: it is none.
+/// The number of bytes in the first character of a UTF-8 text; 0: it is not UTF-8.
 size_t utf8_length(std::string_view text);
 
-/// The text, with each byte that is not UTF-8 and each control character (ESC, line feeds and all
-/// others) written as \xNN.
+/// The text with \xNN for each byte that is not UTF-8 and for each control character (ESC, line
+/// feeds and all others).
 std::string printable(std::string_view text);
 
 }  // namespace grapevine

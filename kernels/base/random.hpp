@@ -1,10 +1,10 @@
-// Random: numbers that depend on (seed, rank, purpose, index) and on nothing else.
+// Random: numbers that depend only on (seed, rank, purpose, index).
 //
 // A counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
 // as easy as 1, 2, 3", SC 2011): the n-th draw of a stream is a pure function of its key and n. So
-// no result depends on the order in which actors run, and a stream can be opened anywhere without a
-// state to carry. The draws are our own formulas on raw bits: those of the standard library differ
-// between implementations.
+// no result depends on the order in which actors run, and a stream can begin anywhere without a
+// saved state. The distributions are our own formulas on raw bits, because those of the standard
+// library differ between implementations.
 #pragma once
 #include <array>
 #include <cmath>
@@ -53,7 +53,7 @@ class Random {
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // in [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   double exponential() { return -std::log1p(-uniform()); }  // mean 1
-  double normal() {                                         // the first of Box and Muller's
+  double normal() {                                         // the first of a Box-Muller pair
     const double radius = std::sqrt(2 * exponential());
     return radius * std::cos(2 * 3.14159265358979323846 * uniform());
   }

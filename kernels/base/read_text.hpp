@@ -1,4 +1,4 @@
-// Reads a text that a user names: a configuration, a plan, a graph, a list of hosts.
+// Reads a text file that a user names: a configuration, a plan, a graph, a list of hosts.
 #pragma once
 #include <filesystem>
 #include <fstream>
@@ -9,8 +9,8 @@
 
 namespace grapevine {
 
-/// The content of a file or a pipe. Errors (user), without the path: it cannot be opened, it is a
-/// folder or a device, it has more than `most_mib`.
+/// The content of a file or a pipe. Errors (user), without the path: it cannot be opened, is a
+/// folder or a device, or has more than `most_mib`.
 inline Result<std::string> read_text(const std::string& path, size_t most_mib) {
   using Type = std::filesystem::file_type;
   std::error_code ignored;

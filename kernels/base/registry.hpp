@@ -1,5 +1,5 @@
-// Registry: named things that a program adds to those of the library: methods, graphs, compressors,
-// data sets. An added entry stays at its address until the process ends. Any thread.
+// Registry: named entries that a program adds to the library's own: methods, graphs, compressors,
+// data sets. An added entry keeps its address until the process ends. Any thread may call it.
 #pragma once
 #include <deque>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace grapevine {
 
-/// Small letters, digits, dashes and underscores, the first one a letter: a valid name in a spec or
-/// an option.
+/// A valid name in a spec or an option: lower-case letters, digits, dashes and underscores,
+/// beginning with a letter.
 constexpr bool is_plain_name(std::string_view name) {
   if (name.empty() || name[0] < 'a' || name[0] > 'z') return false;
   for (const char c : name)
@@ -22,7 +22,7 @@ constexpr bool is_plain_name(std::string_view name) {
 template <class Thing>  // has a name
 class Registry {
  public:
-  /// `what` it is, for the complaint: "method". `taken`: one of the library's own has the name.
+  /// `what`: the kind of entry, for errors: "method". `taken`: the library itself uses the name.
   Status add(const char* what, Thing thing, bool taken) {
     const std::string name(thing.name);
     if (!is_plain_name(name))
@@ -37,7 +37,7 @@ class Registry {
     return Done{};
   }
 
-  /// Null: nobody has the name.
+  /// Null: there is no such name.
   const Thing* find(std::string_view name) const {
     const ReadLock lock(mutex_);
     return find_locked(name);
@@ -58,7 +58,7 @@ class Registry {
   }
 
   mutable SharedMutex mutex_;
-  std::deque<Thing> things_ GV_GUARDED_BY(mutex_);  // which stay where they are
+  std::deque<Thing> things_ GV_GUARDED_BY(mutex_);  // a deque keeps their addresses
 };
 
 }  // namespace grapevine

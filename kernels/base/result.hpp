@@ -1,7 +1,7 @@
 // Result<T>: a value, or one clear line with the reason why there is none.
 //
 // Kind::user: the user asked for something impossible (exit status 2). Kind::world: the machine, a
-// file or a peer failed (exit status 1). Bugs of ours are neither: see check.hpp.
+// file or a peer failed (exit status 1). Bugs in this code are neither: see check.hpp.
 #pragma once
 #include <string>
 #include <utility>

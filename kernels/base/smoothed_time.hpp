@@ -1,5 +1,5 @@
-// SmoothedTime: what something usually takes, by samples: their smoothed mean and mean deviation,
-// as TCP has it for its round trips (Jacobson, SIGCOMM 1988; RFC 6298).
+// SmoothedTime: the usual duration of something: the smoothed mean of samples and their mean
+// deviation, as TCP estimates round trips (Jacobson, SIGCOMM 1988; RFC 6298).
 #pragma once
 #include <cmath>
 
@@ -7,7 +7,7 @@ namespace grapevine {
 
 class SmoothedTime {
  public:
-  SmoothedTime() = default;  // nothing is known yet
+  SmoothedTime() = default;  // unknown so far
   explicit SmoothedTime(double expected_s) : mean_s_(expected_s), deviation_s_(expected_s / 2) {}
 
   void add(double sample_s) {
@@ -18,7 +18,7 @@ class SmoothedTime {
   bool is_known() const { return mean_s_ >= 0; }
   // REQUIRES: it is known.
   double mean_s() const { return mean_s_; }
-  double most_s() const { return mean_s_ + 4 * deviation_s_; }  // hardly any take longer
+  double most_s() const { return mean_s_ + 4 * deviation_s_; }  // few samples exceed it
 
  private:
   double mean_s_ = -1, deviation_s_ = 0;

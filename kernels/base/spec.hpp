@@ -1,7 +1,7 @@
-// Spec: how a user names a thing and its values in one word: "torus:4x4", "dirichlet:0.1",
-// "powergossip:rank=2,start=warm". Graphs, weights, partitions and compressors are read by it.
+// Spec: a name with values in one word, as a user writes it: "torus:4x4", "dirichlet:0.1",
+// "powergossip:rank=2,start=warm". For graphs, weights, partitions and compressors.
 //
-// Views into a text that must outlive them.
+// Its views point into a text that must outlive them.
 #pragma once
 #include <charconv>
 #include <optional>
@@ -18,13 +18,13 @@ struct Spec {
     if (name.size() < text.size()) value = text.substr(name.size() + 1);
   }
 
-  std::vector<std::string_view> parts(char mark) const;  // of the value; none: there is no value
+  std::vector<std::string_view> parts(char mark) const;  // of the value; empty: there is no value
 
   std::string_view name;
-  std::optional<std::string_view> value;  // nothing: there is no mark
+  std::optional<std::string_view> value;  // empty: there is no mark
 };
 
-/// "a,,b" has three parts, an empty text one.
+/// "a,,b" has three parts; an empty text has one.
 inline std::vector<std::string_view> split(std::string_view text, char mark) {
   std::vector<std::string_view> found;
   for (std::optional<std::string_view> rest = text; rest;) {
@@ -39,7 +39,7 @@ inline std::vector<std::string_view> Spec::parts(char mark) const {
   return value ? split(*value, mark) : std::vector<std::string_view>{};
 }
 
-/// The number that the whole of `text` is, without spaces or a plus; nothing: it is none.
+/// The number that the whole text is, without spaces or a plus sign; empty: it is no number.
 template <class Number>
 std::optional<Number> number_of(std::string_view text) {
   Number value{};
@@ -49,7 +49,7 @@ std::optional<Number> number_of(std::string_view text) {
   return value;
 }
 
-/// A number in a line for people: so many digits at most.
+/// A number for a line that people read, with at most `digits` digits.
 inline std::string shown(double value, int digits = 6) {
   char text[32];
   const auto end =

@@ -19,8 +19,8 @@ Error in_words(const std::string& path, int error) {
   return Error{kind, fmt::format("cannot write {}: {}", path, std::strerror(error))};
 }
 
-// Where there is no file of that name. File systems without the flag (NFS, 9p) have hard links, of
-// which none is made where the name is taken; those without either take an empty file's place.
+// Renames unless `path` exists. File systems without that flag (NFS, 9p) have hard links, which
+// also fail if the name is taken. Without either, an empty file reserves the name.
 bool name_anew(const std::string& part, const std::string& path) {
   if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0)
     return true;

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all: the one way in which anything of ours writes a file.
+// Writes files that appear complete or not at all. All code of the project writes files this way.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -14,19 +14,19 @@ struct Piece {
 };
 
 struct FileSettings {
-  bool replaces = true;  // an older file of that name; else it is kept, and an error
+  bool replaces = true;  // false: an older file is an error and is kept
   unsigned mode = 0644;
 };
 
-/// Writes the pieces one after the other to a new file beside `path` with a unique name (O_EXCL, so
-/// that it follows no link), flushes it to the disk, renames it and flushes the folder. Errors: the
-/// path and the system's message, a full disk for instance (world), or that the file exists and
-/// must not be replaced (user). After an error the new file is removed and an older file is kept.
+/// Writes the pieces in order to a new file beside `path` with a unique name (O_EXCL, so it follows
+/// no link), flushes it to the disk, renames it and flushes the folder. Errors: the path and the
+/// system's message, such as a full disk (world); the file exists and must not be replaced (user).
+/// After an error the new file is removed and an older file is kept.
 Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces,
                         FileSettings = {});
 
-/// The same end for a file that grew under another name: flushes `file`, names it `path`, flushes
-/// the folder. The descriptor stays the caller's. On an error `part` is removed.
+/// The last steps for a file written under another name: flushes `file`, renames `part` to `path`,
+/// flushes the folder. The caller still owns the descriptor. On an error `part` is removed.
 Status finish_file(int file, const std::string& part, const std::string& path,
                    bool replaces = true);
 

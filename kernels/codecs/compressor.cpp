@@ -19,8 +19,8 @@ struct Compressor::Plan {
   uint64_t seed = 0;
   size_t size = 0, bytes = 0, scratch_bytes = 0;
   std::vector<Tensor> tensors;
-  std::vector<double> start;                    // of the subspace iterations
-  std::shared_ptr<const TensorCompressor> own;  // of a registered kind: it does all tensors
+  std::vector<double> start;                    // of subspace iterations
+  std::shared_ptr<const TensorCompressor> own;  // a registered kind, for all tensors
 
   codec::Call call(const Execution& on, uint32_t rank, uint64_t index, const Vec& scratch) const {
     if (on.device != nullptr) {
@@ -117,7 +117,7 @@ Tensor plan_tensor(const Parsed& spec, const ParameterEntry& entry) {
   return t;
 }
 
-/// Numbers in [-1, 1), the same for everyone.
+/// Numbers in [-1, 1), equal on all nodes.
 std::vector<double> start_of(const std::vector<Tensor>& tensors) {
   size_t most = 0;
   for (const Tensor& t : tensors) {

@@ -14,20 +14,20 @@ namespace {
 void copy(const Execution& on, void* to, const void* from, size_t bytes) {
   if (on.device == nullptr) {
     std::memcpy(to, from, bytes);
-  } else {  // as of a pass: a device that is lost has told its owner
+  } else {  // as with a pass, a lost device informs its owner
     static_cast<void>(on.device->copy(on.stream, to, from, bytes));
   }
 }
 
 LowRank shape_of(const Tensor& t) { return {t.rows, t.columns, t.count}; }
 
-/// Twice, because the 1e-8 in the norms would shrink what a small v leaves.
+/// Twice, because the 1e-8 in the norms would shrink the result for a small v.
 void orthonormalise_well(const Execution& on, size_t rows, size_t rank, Vec factor) {
   orthonormalise(on, rows, rank, factor);
   orthonormalise(on, rows, rank, factor);
 }
 
-/// P and Q of one tensor: in the scratch of a device, else of their own.
+/// P and Q of one tensor: in the scratch of a device, or in memory of their own.
 class Factors {
  public:
   Factors(const Call& call, const Tensor& t, DType dtype) {
@@ -47,7 +47,7 @@ class Factors {
   Buffer own_p_, own_q_;
 };
 
-/// The first Q: unlike any that a tensor has.
+/// The first Q: no tensor is likely to be orthogonal to it.
 void begin(const Execution& on, std::span<const double> start, const Vec& q) {
   if (on.device != nullptr) return queue(on, wide(q.dtype), DrawArguments{kStart, q.data}, q.size);
   for (size_t i = 0; i < q.size; ++i) {

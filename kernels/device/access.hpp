@@ -1,5 +1,5 @@
-// The memory that a piece of work on a device uses. A plain struct: sources that are compiled for
-// newer instruction sets read it too (kernels/passes/passes.hpp).
+// The memory that a piece of work on a device uses. A plain struct: the sources for newer
+// instruction sets read it, too (kernels/passes/passes.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace grapevine {
 struct Access {
   enum Mode : uint8_t {
     reads,
-    writes,  // whole, and never reads what was there
+    writes,  // all of it, without reading the old content
     updates
   };
   const void* data = nullptr;  // null: an optional vector that is absent

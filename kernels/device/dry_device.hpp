@@ -1,5 +1,5 @@
-// DryDevice: a Device that does nothing and only counts memory. To find out how much a rank needs,
-// make one on it; so no formula can be out of date.
+// DryDevice: a Device that only counts memory. To find out how much memory a rank needs, make the
+// rank on it; so no formula can be out of date.
 #pragma once
 #include "kernels/device/device.hpp"
 
@@ -7,7 +7,7 @@ namespace grapevine {
 
 class DryDevice final : public Device {
  public:
-  /// An address that nobody follows, as large as wanted.
+  /// An address that no code reads.
   Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {
     constexpr uintptr_t kSomewhere = uintptr_t{1} << 40;
     out = {reinterpret_cast<std::byte*>(kSomewhere), bytes, kind};

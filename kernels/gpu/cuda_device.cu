@@ -23,8 +23,8 @@
 namespace grapevine {
 namespace {
 
-/// A call of the driver, looked up when it is first needed: a program linked so starts where no
-/// driver is. Null where the driver has none of this name.
+/// A function of the driver, looked up at its first use, so that the program starts without a
+/// driver. Null: the driver has no function of this name.
 template <class Function>
 Function driver_call(const char* name) {
   void* found = nullptr;
@@ -32,7 +32,7 @@ Function driver_call(const char* name) {
   constexpr unsigned kVersion = 12000;
   if (cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &how) !=
       cudaSuccess) {
-    cudaGetLastError();  // not an error of whoever asks for the last one next
+    cudaGetLastError();  // so that the next caller does not see this error
     found = nullptr;
   }
   return reinterpret_cast<Function>(found);
@@ -68,8 +68,8 @@ Meaning meaning(CUresult answer) {
   }
 }
 
-/// Memory of one GPU. It is only asked for as what can be shared where it will be: a hypervisor or
-/// a container may refuse that.
+/// Memory of one GPU. Only blocks of kind `shared` ask for memory that can be shared: a hypervisor
+/// or a container may refuse it.
 CUmemAllocationProp memory_of(int number, Block::Kind kind) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -80,19 +80,19 @@ CUmemAllocationProp memory_of(int number, Block::Kind kind) {
   return p;
 }
 
-/// A stream of work, and its bell, which calls functions of the host when an event has come.
+/// A stream of work, and its bell: a stream that calls host functions when an event has happened.
 struct Line {
   cudaStream_t work = nullptr, bell = nullptr;
   int priority = 0;
 };
 
-/// No stream is ever destroyed: LibTorch keeps the streams that its pinned memory was used on, and
-/// records on them when that memory is freed, which is long after a run. The next device of the
-/// process takes what the last one has left, and finds LibTorch's caches, which go by stream.
+/// No stream is ever destroyed. LibTorch keeps the streams on which its pinned memory was used, and
+/// records on them when that memory is freed, long after a run. The next device of the process
+/// reuses the streams of the last one, and so finds LibTorch's caches, which are per stream.
 class KeptLines {
  public:
   static KeptLines& of_process() {
-    static auto* const all = new KeptLines;  // a device may be destroyed at the very end
+    static auto* const all = new KeptLines;  // a device may be destroyed at the end of the process
     return *all;
   }
   std::optional<Line> take(int number, int priority) {
@@ -175,7 +175,8 @@ class CudaDevice final : public Device {
   std::vector<Awaited> ask(std::vector<Awaited> awaited);
 
   static constexpr std::chrono::milliseconds kBelt{10};
-  static constexpr size_t kMostAddresses = size_t{1} << 47;  // of what others say to have
+  // A limit for sizes that other processes claim.
+  static constexpr size_t kMostAddresses = size_t{1} << 47;
 
   const int number_;
   const size_t granularity_;
@@ -185,7 +186,7 @@ class CudaDevice final : public Device {
   std::vector<uint32_t> recorded_on_;  // by event: the stream
   std::map<const std::byte*, CUmemGenericAllocationHandle> handles_;
   std::unique_ptr<Watched> watched_;
-  std::thread watcher_;  // last: it starts when all is there
+  std::thread watcher_;  // last: it starts after all else is made
 };
 
 CudaDevice::~CudaDevice() {
@@ -197,19 +198,19 @@ CudaDevice::~CudaDevice() {
   watcher_.join();
   for (const Awaited& left : std::exchange(watched_->awaited, {}))
     left.then(Fate::lost);
-  if (!enter()) {  // no call would succeed: the end of the process frees what is left
+  if (!enter()) {  // no call would succeed: the end of the process frees the rest
     static_cast<void>(watched_.release());  // a device that was only slow may still ring
     return;
   }
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
-    cudaStreamSynchronize(line->bell);  // it rings no more
+    cudaStreamSynchronize(line->bell);  // after this it does not ring
     KeptLines::of_process().keep(number_, *line);
   }
 }
 
-/// The owner may come on any thread, each of which has a current device of its own.
+/// The owner may call on any thread; each thread has its own current device.
 bool CudaDevice::enter() {
   return !lost_ && fate(cudaSetDevice(number_), "cudaSetDevice") == Fate::ok;
 }
@@ -239,7 +240,7 @@ Fate CudaDevice::lose(const char* call, const char* words) {
   return Fate::lost;
 }
 
-// --- memory. The device's by the virtual memory calls: other processes can open it.
+// --- memory, by CUDA's virtual memory calls, so that other processes can open it
 
 Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
   if (!enter()) return Fate::lost;
@@ -257,8 +258,8 @@ Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
   return f;
 }
 
-/// Of theirs nobody knows what it is or how large: whatever the driver has against it is an answer,
-/// and neither a bug of ours nor the loss of the device, which the next call would find.
+/// The kind and size of another process's memory are unknown. So any refusal by the driver is an
+/// answer here, not a bug in this code or the loss of the device; the next call would find a loss.
 Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose whose, Block& out) {
   const auto answered = [&](CUresult answer, const char* call) {
     const bool refused = whose == Whose::theirs && meaning(answer) != Meaning::fine;
@@ -303,7 +304,7 @@ Fate CudaDevice::free(const Block& block, Where) {
   return fate(GV_DRIVER(cuMemAddressFree)(at, padded(block.bytes)), "cuMemAddressFree");
 }
 
-/// The system decides which memory can be pinned: any refusal is an answer, and the next call finds
+/// The system decides which memory can be pinned. So any refusal is an answer; the next call finds
 /// the loss of the device.
 Fate CudaDevice::pin(void* data, size_t bytes, Where) {
   if (!enter()) return Fate::lost;
@@ -323,7 +324,7 @@ Fate CudaDevice::share(const Block& block, int& descriptor) {
       fate(GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
            "cuMemExportToShareableHandle");
-  // A child that inherits it would keep the memory after us.
+  // A child process that inherits it would keep the memory after this process ends.
   if (f == Fate::ok) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   return f;
 }
@@ -335,7 +336,7 @@ Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
   void* const handle = reinterpret_cast<void*>(static_cast<uintptr_t>(descriptor));
   const CUresult answer = GV_DRIVER(cuMemImportFromShareableHandle)(
       &memory, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (meaning(answer) != Meaning::fine) return Fate::out_of_memory;  // the other end's, not ours
+  if (meaning(answer) != Meaning::fine) return Fate::out_of_memory;  // the fault of the other end
   return map(memory, bytes, Whose::theirs, out);
 }
 
@@ -351,7 +352,7 @@ Fate CudaDevice::make_stream(bool urgent, Stream& out) {
   if (const auto kept = KeptLines::of_process().take(number_, line.priority)) {
     line = *kept;
   } else {
-    // The bell has its stream's priority, so it stands in no queue behind work of a lower one.
+    // The bell has the same priority as its stream, so work of a lower priority does not delay it.
     for (cudaStream_t* const made : {&line.work, &line.bell}) {
       f = fate(cudaStreamCreateWithPriority(made, cudaStreamNonBlocking, line.priority),
                "cudaStreamCreateWithPriority");
@@ -406,10 +407,11 @@ Fate CudaDevice::launch(Stream s, std::span<const Access> accesses, Body body, W
     where[k] = const_cast<void*>(accesses[k].data);
   body(lines_[s.id].work, where);
   const Fate f = fate(cudaGetLastError(), "a pass");
-  return f == Fate::later ? Fate::ok : f;  // that an event has not come is no failure of the pass
+  // An event that has not happened is no failure of the pass.
+  return f == Fate::later ? Fate::ok : f;
 }
 
-// --- how the owner learns of an event
+// --- notification of the owner
 
 void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
   const bool works = enter();
@@ -419,7 +421,7 @@ void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
     is_first = watched_->awaited.empty();
     watched_->awaited.push_back({works ? events_[e.id] : nullptr, std::move(then)});
   }
-  // To look after it from now on, at the latest by the belt.
+  // The thread is woken to poll this event from now on.
   if (is_first || !works) watched_->wake.notify_one();
   if (!works) return;
   const cudaStream_t bell = lines_[recorded_on_[e.id]].bell;
@@ -437,12 +439,12 @@ void CudaDevice::on_lost(std::function<void()> then) {
   {
     const Lock lock(watched_->mutex);
     was_lost = lost_;
-    if (!was_lost) std::swap(watched_->on_lost, then);  // what goes ends outside of the lock
+    if (!was_lost) std::swap(watched_->on_lost, then);  // `then` is destroyed outside of the lock
   }
   if (was_lost && then) then();
 }
 
-/// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
+/// CUDA calls it on a thread of its own, where no call of CUDA is allowed.
 void CudaDevice::ring(void* watched) {
   auto* const all = static_cast<Watched*>(watched);
   const Lock lock(all->mutex);
@@ -450,7 +452,7 @@ void CudaDevice::ring(void* watched) {
   all->wake.notify_one();
 }
 
-/// The device's own thread.
+/// The loop of the device's own thread.
 void CudaDevice::watch() {
   Watched& w = *watched_;
   Lock lock(w.mutex);
@@ -471,7 +473,7 @@ void CudaDevice::watch() {
   }
 }
 
-/// The waits whose event has not happened.
+/// Returns those whose event has not happened.
 std::vector<CudaDevice::Awaited> CudaDevice::ask(std::vector<Awaited> awaited) {
   std::vector<Awaited> later;
   for (Awaited& a : awaited) {
@@ -486,7 +488,7 @@ std::vector<CudaDevice::Awaited> CudaDevice::ask(std::vector<Awaited> awaited) {
 }
 
 Error none(int number, cudaError_t answer) {
-  cudaGetLastError();  // not an error to carry along
+  cudaGetLastError();  // clears the error
   return user_error("no GPU " + std::to_string(number) + ": " + cudaGetErrorString(answer));
 }
 
@@ -506,7 +508,7 @@ int cuda_device_count() {
 
 namespace {
 
-/// NVML, as far as it is needed: looked for when it is asked, and never linked.
+/// The needed part of NVML: looked up at run time, never linked.
 class Management {
  public:
   Management() {
@@ -517,7 +519,7 @@ class Management {
     find_ = reinterpret_cast<Find>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
     ask_ = reinterpret_cast<Ask>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
   }
-  /// 0: it does not say.
+  /// 0: NVML does not say.
   unsigned long long free_bytes(int number) const {
     char address[32] = {};
     void* device = nullptr;

@@ -1,15 +1,15 @@
-// CudaDevice: the Device that is a GPU. It exists in every build, and a program that has it starts
-// without a driver.
+// CudaDevice: the Device for a GPU. It exists in every build; a program with it starts without a
+// driver.
 //
-// Thin on purpose: one call of the CUDA runtime for each call of Device, and a Fate made of the
-// answer. A CUDA call that only a bug of ours can make fail ends the process with the call and
-// CUDA's message. Any other failure loses the device, with one line. The code above the interface
-// is tested with the adversary, without a GPU.
+// It is thin on purpose: each call of Device makes one call of the CUDA runtime and turns the
+// answer into a Fate. If only a bug in this code can cause the answer, the process ends with the
+// call and CUDA's message. Any other failure loses the device, with one line. The code above the
+// interface is tested with the adversary, without a GPU.
 //
-// How its owner learns that an event has happened: when() makes a second stream wait for the event
-// and then call a function of the host, which only wakes a thread of the device. This thread polls
-// the awaited events and makes the given calls. CUDA calls no function after an error, so the
-// thread also polls every 10 ms.
+// How the owner learns that an event has happened: when() makes a second stream wait for the event
+// and then call a host function, which only wakes a thread of the device. This thread polls the
+// awaited events and makes the calls. CUDA calls no function after an error, so the thread also
+// polls every 10 ms.
 #pragma once
 #include <memory>
 #include <string>
@@ -27,20 +27,20 @@ struct CudaFacts {
   bool shares_memory = false;  // share() and open() work
 };
 
-/// Asks CUDA, unless the environment does already, for more of the hardware's queues than the eight
-/// of the default: streams that share one hold each other up. Whatever asks for GPUs does so, too,
-/// but CUDA looks once, when the process first uses it, and LibTorch may be the first; and while
-/// other threads read the environment it must not be written.
+/// Asks CUDA for more hardware queues than its default of eight, unless the environment sets a
+/// number: streams that share a queue delay each other. All code that asks for GPUs calls it, too.
+/// But CUDA reads the environment once, at its first use in the process, and LibTorch may be first;
+/// and the environment must not be written while other threads read it.
 void prepare_cuda();
 
-/// GPUs that this process may use; 0 without a driver, or where this build has no CUDA.
+/// GPUs that this process may use; 0: no driver, or this build has no CUDA.
 int cuda_device_count();
 
-/// The GPU with the most free memory, as the driver's management library tells without opening a
-/// context; the first GPU if the library does not tell. REQUIRES: there is one.
+/// The GPU with the most free memory according to the driver's management library, which opens no
+/// context; the first GPU if the library does not say. REQUIRES: there is one.
 int emptiest_cuda_device();
 
-/// Errors (user): there is no such GPU, in one line with CUDA's reason.
+/// Errors (user): there is no such GPU; one line with CUDA's reason.
 Result<CudaFacts> cuda_facts(int number);
 Result<std::unique_ptr<Device>> open_cuda_device(int number);
 

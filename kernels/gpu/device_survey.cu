@@ -36,11 +36,11 @@ SurveyedGpu survey(int number, int count) {
     if (other != number) cudaDeviceCanAccessPeer(&reaches, number, other);
     if (reaches != 0) gpu.reaches.push_back(other);
   }
-  cudaGetLastError();  // what failed is absent above
+  cudaGetLastError();  // the fields above lack what failed
   return gpu;
 }
 
-/// That of the library which the process would get; it may be LibTorch's own, loaded before.
+/// The version of the library that the process would load; LibTorch may have loaded its own before.
 int nccl_version() {
   int version = 0;
   void* const library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);

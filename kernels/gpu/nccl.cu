@@ -23,7 +23,7 @@ static_assert(is(NcclAnswer::success, ncclSuccess) &&
               is(NcclAnswer::remote_error, ncclRemoteError) &&
               is(NcclAnswer::in_progress, ncclInProgress));
 
-/// The functions of the library that are used.
+/// The functions of the library that this code uses.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_id;
@@ -38,8 +38,8 @@ struct Library {
   decltype(&::ncclGetErrorString) words;
 };
 
-/// Never closed: a thread that gives up a communicator may be in it to the end. False: it lacks
-/// one.
+/// The library is never closed: a thread that gives up a communicator may run in it to the end.
+/// False: a function is missing.
 bool look_up(void* opened, Library& out) {
   const auto find = [opened](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(opened, name));
@@ -77,7 +77,7 @@ NcclAnswer poll(const Library& nccl, NcclComm comm) {
   return answer(asked == ncclSuccess ? state : asked);
 }
 
-/// Both ways in one group: apart, each could wait for the other.
+/// Both directions in one group: separately, each could wait for the other.
 NcclAnswer exchange(const Library& nccl, NcclComm comm, const NcclTransfer& t) {
   const auto c = static_cast<ncclComm_t>(comm);
   const auto stream = static_cast<cudaStream_t>(t.stream);
@@ -90,12 +90,13 @@ NcclAnswer exchange(const Library& nccl, NcclComm comm, const NcclTransfer& t) {
   return answer(is_begun(result) ? ended : result);
 }
 
-/// On a thread that nobody waits for. Where none can be had, it is not given up, and `ended` is
-/// never called.
+/// Runs on a detached thread. If no thread can start, the communicator is kept and `ended` is never
+/// called.
 void give_up(decltype(&::ncclCommAbort) how, NcclComm comm, std::function<void()> ended) {
   try {
     std::thread([how, comm, ended = std::move(ended)] {
-      static_cast<void>(how(static_cast<ncclComm_t>(comm)));  // there is nothing left to do with it
+      // The answer does not matter: the communicator is given up.
+      static_cast<void>(how(static_cast<ncclComm_t>(comm)));
       ended();
     }).detach();
   } catch (const std::system_error&) {

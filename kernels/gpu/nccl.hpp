@@ -1,5 +1,5 @@
-// NCCL of this machine, for edges (nccl_edge.hpp). It is looked for when the program asks for it,
-// so the program starts where there is none. Exists in every build.
+// NCCL of this machine, for edges (nccl_edge.hpp). It is looked up when the program asks for it, so
+// the program starts without it. Exists in every build.
 #pragma once
 #include "kernels/base/result.hpp"
 #include "kernels/gpu/nccl_edge.hpp"
@@ -12,7 +12,7 @@ struct Nccl {
   std::function<Result<NcclId>()> make_id;  // errors (world): NCCL's reason
 };
 
-/// Errors (user): this build or this machine has none, in one line with the reason.
+/// Errors (user): this build or this machine has no NCCL; one line with the reason.
 Result<Nccl> load_nccl(int gpu);
 
 }  // namespace grapevine

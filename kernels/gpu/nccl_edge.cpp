@@ -41,10 +41,10 @@ struct NcclEdges::Core {
   const NcclOptions options;
   std::vector<Stream> free = {};
   size_t connecting = 0, written_off = 0;
-  const NcclEdge::Core* turn = nullptr;  // whose it is
+  const NcclEdge::Core* turn = nullptr;  // the edge that has the turn
 };
 
-/// Lives until the device and NCCL have let go of it, which may be after its edge.
+/// Exists until the device and NCCL have released it, possibly longer than its edge.
 struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
   enum class State : uint8_t { connecting, ready, queueing, flying, broken };
 
@@ -57,12 +57,12 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
   const int rank;
   std::function<void(NcclNews)> tell;  // null: the edge has been dropped
   State state = State::connecting;
-  NcclComm comm = nullptr;  // null: there is none, or it has been given up
+  NcclComm comm = nullptr;  // null: there is none, or it was given up
   double deadline_s = kNever, due_s = kNever;
   uint64_t number = 0;  // of the last exchange
   Lease sent, received;
 
-  /// Until it is polled again. What has been queued is waited for; else errors alone are.
+  /// The time to the next poll: short while an exchange is being queued, else only to find errors.
   double next_s() const {
     return state == State::queueing ? all->options.queueing_poll_s : all->options.poll_s;
   }
@@ -121,7 +121,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     return true;
   }
 
-  /// None: the device is lost.
+  /// Empty: the device is lost.
   std::optional<NcclAnswer> queue(size_t sent_bytes, size_t received_bytes) {
     if (sent && all->fences.wait(stream, sent.ready()) != Fate::ok) return {};
     const Access both[] = {{at(sent, sent_bytes), sent_bytes, Access::Mode::reads},
@@ -145,7 +145,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     return *first;
   }
 
-  /// All is queued: the host is to see its end.
+  /// All work is queued: asks to be notified of its end.
   void watch() {
     state = State::flying;
     Fence done;
@@ -156,7 +156,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
   }
 
   void seen(Fate fate) {
-    if (state != State::flying) return;  // it came too late, and nothing begins after that
+    if (state != State::flying) return;  // too late: the state does not change any more
     if (fate != Fate::ok) return break_off("the device is lost");
     state = State::ready;
     deadline_s = due_s = kNever;
@@ -172,7 +172,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
   void news(NcclNews what) {
     if (!tell) return;
     all->to_owner([me = shared_from_this(), what = std::move(what)] {
-      const auto tell = me->tell;  // which may drop the edge
+      const auto tell = me->tell;  // a copy: the call may drop the edge
       if (tell) tell(what);
     });
   }
@@ -182,7 +182,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     give_up(all->calls.abort);
   }
 
-  /// The edge is dropped.
+  /// The owner drops the edge.
   void drop() {
     tell = {};
     if (state == State::broken) return;
@@ -203,7 +203,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     });
   }
 
-  /// NCCL has ended; its kernel, if it was queued at all, has been told to.
+  /// NCCL has ended and has told its kernel to stop, if that was queued.
   void let_go(bool was_exchanging) {
     Fence last;
     if (!was_exchanging || all->fences.record(stream, last) != Fate::ok)

@@ -1,4 +1,4 @@
-// cuda_device.hpp and device_survey.hpp in a build without CUDA: there is no device.
+// cuda_device.hpp and device_survey.hpp in a build without CUDA.
 #include "kernels/gpu/cuda_device.hpp"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// nccl.hpp in a build without NCCL: there is none.
+// nccl.hpp in a build without NCCL.
 #include "kernels/gpu/nccl.hpp"
 
 namespace grapevine {

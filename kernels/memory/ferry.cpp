@@ -30,14 +30,14 @@ size_t Ferry::bytes_for(size_t piece_bytes) {
 
 void Ferry::up(ConstVec host, Vec there, std::function<void()> done, Until until) {
   GV_CHECK(host.bytes() == there.bytes());
-  auto* first = static_cast<std::byte*>(const_cast<void*>(host.data));  // only read
+  auto* first = static_cast<std::byte*>(const_cast<void*>(host.data));  // it is only read
   begin({true, first, static_cast<std::byte*>(there.data), host.bytes(), nullptr}, std::move(done),
         until);
 }
 
 void Ferry::down(ConstVec there, Vec host, std::function<void()> done) {
   GV_CHECK(host.bytes() == there.bytes());
-  auto* first = static_cast<std::byte*>(const_cast<void*>(there.data));  // only read
+  auto* first = static_cast<std::byte*>(const_cast<void*>(there.data));  // it is only read
   begin({false, static_cast<std::byte*>(host.data), first, host.bytes(), nullptr}, std::move(done),
         Until::there);
 }
@@ -51,7 +51,7 @@ void Ferry::begin(Trip trip, std::function<void()> done, Until until) {
 }
 
 void Ferry::go_on() {
-  if (std::exchange(going_, true)) return;  // the loop below is at it
+  if (std::exchange(going_, true)) return;  // the loop below is running
   while (!trips_.empty() && carry(trips_.front()))
     if (trips_.front().left == 0) trips_.pop_front();
   going_ = false;

@@ -1,8 +1,8 @@
-// Ferry: vectors on their way between the host's memory and a device's, a piece at a time through a
-// few pinned slots.
+// Ferry: copies vectors between the host's memory and a device's, in pieces through a few pinned
+// slots.
 //
-// Owned and called by the owner of the device. Copies are queued on one stream for each way, so
-// what goes one way needs no other order.
+// The owner of the device owns it and calls it. All copies in one direction are queued on one
+// stream, so they stay in order.
 #pragma once
 #include <deque>
 #include <functional>
@@ -14,10 +14,10 @@ namespace grapevine {
 
 class Ferry {
  public:
-  /// Calls `then` in the owner's own time once the fence has come; never where the device is lost.
+  /// Calls `then` on the owner when the fence has come; never if the device is lost.
   using Await = std::function<void(const Fence&, std::function<void()> then)>;
 
-  /// Copies within the host's memory and calls `then` in the owner's own time. Empty: at once.
+  /// Copies within the host's memory and calls `then` on the owner. Empty: copies at once.
   using HostCopy =
       std::function<void(void* to, const void* from, size_t bytes, std::function<void()> then)>;
   struct Streams {
@@ -34,12 +34,12 @@ class Ferry {
   /// Calls `done` when all of it is queued (later work on that stream then finds it), or when it is
   /// complete, for any stream. `host` must not change until then.
   void up(ConstVec host, Vec there, std::function<void()> done, Until = Until::queued);
-  /// Calls `done` when all of it is in `host`. REQUIRES: until then nobody writes `there`.
+  /// Calls `done` when all of it is in `host`. REQUIRES: until then nothing writes `there`.
   void down(ConstVec there, Vec host, std::function<void()> done);
 
  private:
   struct End {
-    size_t missing;  // pieces: they may be told of in any order
+    size_t missing;  // pieces; they may complete in any order
     std::function<void()> done;
     Until until = Until::there;
   };
@@ -55,11 +55,11 @@ class Ferry {
     size_t bytes;
     std::shared_ptr<End> end;
   };
-  using PiecePointer = std::shared_ptr<Piece>;  // whose slot has one lease
+  using PiecePointer = std::shared_ptr<Piece>;  // one pointer, so one lease on the slot
 
   void begin(Trip, std::function<void()> done, Until);
   void go_on();
-  bool carry(Trip&);  // a piece of it; false: no slot is free, or the device is lost
+  bool carry(Trip&);  // one piece; false: no slot is free, or the device is lost
   void up(const PiecePointer&);
   bool down(const PiecePointer&);
   bool queue(Piece&, bool is_up, Fence& out);

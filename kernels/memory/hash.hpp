@@ -29,7 +29,7 @@ inline uint64_t fnv1a(const ConstVec& x, uint64_t start = kHashStart) {
   return fnv1a(std::span(static_cast<const std::byte*>(x.data), x.bytes()), start);
 }
 
-/// The finaliser of splitmix64: every bit of the input moves half of the output's.
+/// The finaliser of splitmix64: every input bit changes half of the output bits on average.
 inline uint64_t mixed(uint64_t h) {
   h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
   h = (h ^ h >> 27) * 0x94d049bb133111eb;

@@ -1,9 +1,9 @@
-// ParameterLayout: where each tensor of a model lies in the flat vector that is trained, sent and
-// averaged.
+// ParameterLayout: the position of each tensor of a model in the flat vector that is trained, sent
+// and averaged.
 //
-// A value, made by the objective and handed to rules and compressors when they are built. Tensors
-// are contiguous, in order, without gaps: entry k+1 starts where entry k ends. Two nodes agree on
-// it by `hash()`.
+// A value. The objective makes it; rules and compressors get it when they are built. Tensors are
+// contiguous, in order, without gaps: entry k+1 starts where entry k ends. Two nodes compare
+// layouts by `hash()`.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ namespace grapevine {
 struct ParameterEntry {
   std::string name;
   size_t offset = 0;           // first element in the flat vector
-  std::vector<int64_t> shape;  // as the framework has it; the product is the entry's size
+  std::vector<int64_t> shape;  // the framework's; the product is the entry's size
   bool decays = true;          // weight decay acts on it
 
   size_t size() const {
@@ -27,7 +27,7 @@ struct ParameterEntry {
     return product;
   }
   size_t rows() const { return shape.empty() ? 1 : static_cast<size_t>(shape[0]); }
-  // As a matrix: a convolution is out x (in h w). None where there are no rows.
+  // As a matrix: a convolution is out x (in h w). 0 if there are no rows.
   size_t columns() const { return rows() == 0 ? 0 : size() / rows(); }
 };
 

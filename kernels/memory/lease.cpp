@@ -10,8 +10,8 @@
 
 namespace grapevine {
 
-// While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no
-// cycle.
+// A leased slot keeps its home alive. A free slot belongs to its home and has no pointer to it, so
+// there is no cycle.
 struct SnapshotSlot {
   SnapshotSlot(size_t size, DType dtype) : size(size), dtype(dtype) {}
   SnapshotSlot(size_t size, DType dtype, void* given, bool is_on_device)
@@ -26,7 +26,7 @@ struct SnapshotSlot {
   ~SnapshotSlot() { drop_memory(); }
 
   bool has_memory() const { return shared != nullptr || buffer; }
-  /// A plain buffer will do where the system grants no shared memory.
+  /// If the system grants no shared memory, a plain buffer is used.
   void make_memory(bool share, const SnapshotPool::Pinning& pinning) {
     const size_t bytes = std::max<size_t>(1, size * size_of(dtype));
     if (share) shared = SharedMemory::make(bytes);
@@ -47,16 +47,17 @@ struct SnapshotSlot {
 
   size_t size;
   DType dtype;
-  Buffer buffer;                         // or
-  std::shared_ptr<SharedMemory> shared;  // or
-  std::function<void()> unpin;           // of these two; empty: not pinned
-  void* given = nullptr;                 // in a block of the pool; or
-  const void* lent = nullptr;
-  std::function<void(std::vector<Fence>)> released;  // of what is lent
+  // The memory is `buffer`, `shared`, `given` or `lent`.
+  Buffer buffer;
+  std::shared_ptr<SharedMemory> shared;
+  std::function<void()> unpin;                       // for these two; empty: not pinned
+  void* given = nullptr;                             // a part of the pool's block
+  const void* lent = nullptr;                        // memory of another owner
+  std::function<void(std::vector<Fence>)> released;  // for `lent`
   bool is_on_device = false;
   Fence ready;
-  std::vector<Fence> readers;  // one of each stream at most
-  // The fences that the last writer's stream has waited for: the next writer waits for them too,
+  std::vector<Fence> readers;  // at most one per stream
+  // The fences that the last writer's stream has waited for. The next writer waits for them, too,
   // until the slot is known to have been written after them.
   std::vector<Fence> before;
   std::atomic<bool> retired{false};
@@ -67,7 +68,7 @@ struct SnapshotSlot {
 };
 
 namespace {
-/// One of each stream: the later one covers the other.
+/// At most one per stream: the later one covers the other.
 void add(std::vector<Fence>& fences, Fence fence) {
   if (!fence) return;
   std::erase_if(fences, [&](const Fence& known) { return Fences::same_stream(known, fence); });
@@ -83,9 +84,10 @@ struct SnapshotPool::Shared {
   Pinning pinning;
   mutable Mutex mutex;
   std::vector<std::unique_ptr<SnapshotSlot>> slots GV_GUARDED_BY(mutex);  // every slot ever made
-  std::vector<SnapshotSlot*> free GV_GUARDED_BY(mutex);  // last in, first out: the warmest slot
-  Fences* fences = nullptr;                              // of slots in a block
-  std::function<size_t(size_t)> choose;                  // for tests
+  // A stack: the last slot returned is still in the cache.
+  std::vector<SnapshotSlot*> free GV_GUARDED_BY(mutex);
+  Fences* fences = nullptr;              // for slots in a block
+  std::function<size_t(size_t)> choose;  // for tests
 
   SnapshotSlot* pop(size_t place) GV_REQUIRES(mutex) {
     SnapshotSlot* const slot = free[place];
@@ -95,7 +97,7 @@ struct SnapshotPool::Shared {
 
   static void give_back(SnapshotSlot* slot) {
     if (slot->retired) slot->drop_memory();
-    const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // dies last
+    const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // destroyed last
     const Lock lock(home->mutex);
     home->free.push_back(slot);
   }
@@ -217,7 +219,7 @@ SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory mem
 }
 
 namespace {
-/// Bytes from one slot of a block to the next.
+/// The distance in bytes between the starts of two slots of a block.
 size_t stride_of(size_t size, DType dtype) {
   constexpr size_t kApart = 256;
   return std::max<size_t>(1, (size * size_of(dtype) + kApart - 1) / kApart) * kApart;
@@ -311,7 +313,7 @@ Lease SnapshotPool::take() {
       return {};
     }
   }
-  Lease lease = lend(slot);  // gives it back if there is no memory
+  Lease lease = lend(slot);  // if there is no memory, its destructor gives the slot back
   if (!slot->has_memory()) slot->make_memory(shared_->share, shared_->pinning);
   return lease;
 }

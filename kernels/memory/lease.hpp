@@ -1,15 +1,16 @@
 // Lease: a counted reference to one immutable slot of a SnapshotPool (snapshot_pool.hpp).
 //
-// A snapshot is written once, by the state actor that owns the pool, and then only read: by a link
-// that sends it, by a worker that computes on it, by the exchange that applies it. The slot returns
-// to its pool when the last lease is destroyed, on any thread. Leases are cheap to copy (one atomic
-// increment) and may outlive the pool object: the slots' memory is freed with the last of both.
+// A snapshot is written once, by the state actor that owns the pool. Then it is only read: a link
+// sends it, a worker computes on it, an exchange applies it. The slot returns to its pool when the
+// last lease is destroyed, on any thread. Leases are cheap to copy (one atomic increment) and may
+// outlive the pool object: the slots' memory is freed with the last lease or the pool, whichever is
+// later.
 //
-// A device reads and writes slots (its own memory, or pinned memory of the host) asynchronously.
-// The lease of such a slot carries the fence after which the slot holds the snapshot, so the lease
-// may be passed on before the device has written it. The slot keeps the fences of the work that
-// reads it, so it returns to the pool when that work is queued, and is written again after these
-// fences. Only the owner of the device uses fences, on any thread that has the lease.
+// A device reads and writes slots (its own memory, or pinned host memory) asynchronously. The lease
+// of such a slot carries a fence; after it, the slot holds the snapshot. So the lease may be passed
+// on before the device has written it. The slot keeps the fences of the work that reads it. So it
+// returns to the pool when that work is queued, and is written again after these fences. Only the
+// owner of the device uses fences, on any thread that has the lease.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,37 +35,37 @@ class Lease {
   Lease& operator=(Lease other) noexcept;
   ~Lease();
 
-  /// On memory of somebody else, which stays as it is until `released` is called, once, when the
-  /// last lease goes. Never writable.
+  /// A lease on other memory, which must not change until `released` is called, once, when the last
+  /// lease goes. Never writable.
   static Lease of(ConstVec memory, std::function<void()> released);
-  /// The same of a device's memory: work may still read it when the last lease goes, and `released`
-  /// is given the fences behind which none does.
+  /// The same for a device's memory. Work may still read it when the last lease goes; `released`
+  /// gets the fences after which no work reads it.
   static Lease of_device(ConstVec memory, std::function<void(std::vector<Fence> readers)> released);
 
   explicit operator bool() const { return slot_ != nullptr; }
-  /// REQUIRES: not empty, and the slot is a device's or its fence has been seen.
+  /// REQUIRES: not empty, and the slot is a device's or its fence was seen.
   ConstVec vec() const;
   Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
   double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
   void set_phase(double phase);  // REQUIRES: as writable()
 
-  /// Whether it is in a device's memory, where only passes and copies reach it.
+  /// Whether it is in a device's memory, which only passes and copies use.
   bool on_device() const;
-  /// Whether a device copies from there and to there.
+  /// Whether a device copies from it and to it.
   bool is_pinned() const;
-  /// After this fence the slot holds the snapshot; null: it does already.
+  /// After this fence the slot holds the snapshot; null: it already does.
   const Fence& ready() const;
   void set_ready(Fence);  // REQUIRES: as writable()
-  /// The host has seen the fence come (Fences::query or when), and may read.
+  /// The host has seen the fence (Fences::query or when) and may read.
   void set_seen();
   /// Queued work reads the slot: it must not be written before this fence. Call it before the last
-  /// lease is destroyed, and not for work on the stream that writes the slot, which is ordered
+  /// lease is destroyed. Work on the stream that writes the slot does not need it; it is in order
   /// anyway.
   void read_by(Fence);
 
   /// The memory of the slot, from its start, if other processes may map it; otherwise null.
   const SharedMemory* shared() const;
-  /// Leaves that memory to its other readers: the slot gets new memory before it is used again.
+  /// Leaves the memory to its other readers: the slot gets new memory before it is used again.
   void retire();
 
  private:
@@ -74,16 +75,16 @@ class Lease {
   SnapshotSlot* slot_ = nullptr;
 };
 
-/// The payload of a frame: a slot, and how much of it is used.
+/// The payload of a frame: a slot and its used part.
 struct Payload {
   Lease lease;
   DType dtype = DType::f32;
   size_t count = 0;      // elements of `dtype`, from the slot's start
-  uint32_t version = 0;  // of what it was encoded with, where both ends must have the same
+  uint32_t version = 0;  // of the state used to encode it, if both ends must have the same
 
   explicit operator bool() const { return static_cast<bool>(lease); }
   ConstVec vec() const { return {lease.vec().data, count, dtype}; }
-  /// The slot as `n` elements of `type` to write; these are the used part from now on.
+  /// The slot as `n` elements of `type` to write; they become the used part.
   Vec writable(DType type, size_t n) {
     GV_CHECK(n * size_of(type) <= lease.vec().bytes());
     dtype = type;

@@ -26,8 +26,8 @@ struct SnapshotLender::Core {
   ToOwner to_owner;
   bool ended = false;
   std::optional<Stream> written_on = {};
-  uint64_t numbers = 0, waits = 0;       // that were given
-  std::map<uint64_t, Lent> untold = {};  // by wait: the borrower has not been told yet
+  uint64_t numbers = 0, waits = 0;       // the last ones given
+  std::map<uint64_t, Lent> untold = {};  // by wait: the borrower does not know it yet
   std::map<uint64_t, Lent> lent = {};    // by number
 
   uint32_t slot_of(const Lease& lease) const {
@@ -40,7 +40,7 @@ struct SnapshotLender::Core {
 
   void is_there(uint64_t wait, Fate fate, const std::function<void(LentSlot)>& ready) {
     auto found = untold.extract(wait);
-    if (found.empty() || fate != Fate::ok) return;  // or the end has come first
+    if (found.empty() || fate != Fate::ok) return;  // the end came first
     const uint32_t slot = found.mapped().slot;
     lent[++numbers] = std::move(found.mapped());
     ready({slot, numbers});
@@ -91,7 +91,7 @@ void SnapshotLender::ended() {
 
 size_t SnapshotLender::lent() const { return core_->untold.size() + core_->lent.size(); }
 
-// --- the borrower, of which leases that are out keep what they need
+// --- the borrower; leases keep its core alive
 
 struct SnapshotBorrower::Core : std::enable_shared_from_this<Core> {
   Core(Device& device, Fences& fences, size_t size, DType dtype, ToOwner to_owner,
@@ -112,12 +112,12 @@ struct SnapshotBorrower::Core : std::enable_shared_from_this<Core> {
   std::optional<Stream> read_on;
   Block block;  // no data: not open
   uint32_t slots = 0;
-  uint64_t last = 0;           // number that was borrowed
-  std::set<uint64_t> reading;  // numbers of what is out, or still being read
+  uint64_t last = 0;           // the last number borrowed
+  std::set<uint64_t> reading;  // loans with a lease or a running reader
   bool ended = false, lost = false;
   std::function<void()> then;
 
-  /// The last lease has gone; its readers may still be at work.
+  /// The last lease has gone; its readers may still run.
   void let_go(const LentSlot& lent, std::vector<Fence> readers) {
     if (Fence all; read_on) {
       if (fences.record(*read_on, all) == Fate::ok)
@@ -126,7 +126,7 @@ struct SnapshotBorrower::Core : std::enable_shared_from_this<Core> {
         lost = true;
     }
     if (readers.empty()) return through(lent);
-    const auto left = std::make_shared<size_t>(readers.size());  // the owner's alone
+    const auto left = std::make_shared<size_t>(readers.size());  // used by the owner alone
     for (const Fence& reader : readers) {
       fences.when(reader, [core = shared_from_this(), lent, left](Fate fate) {
         core->to_owner([core, lent, left, fate] {

@@ -18,7 +18,7 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // Newer than some systems' headers.
 constexpr int kFutureWriteSeal = 0x10, kPopulateWrite = 23, kCollapse = 25;
 
-/// Where huge pages fit, if they are large enough for one. MAP_FAILED: not at all.
+/// Maps at an address that fits huge pages, if the size is at least one. MAP_FAILED: it cannot.
 void* mapped(size_t bytes, int protection, int fd) {
   if (bytes < kHugePageBytes) return ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   const size_t reserved = bytes + kHugePageBytes;
@@ -78,9 +78,9 @@ Result<std::shared_ptr<const SharedMemory>> SharedMemory::map(int fd, uint64_t m
   return std::shared_ptr<const SharedMemory>(memory);
 }
 
-/// Most systems give a memfd small pages, whatever is advised, and twice the time of a pass goes
-/// into them. Gathered into huge ones, once, they serve all who map the memory; where that fails,
-/// small ones work too.
+/// Most systems give a memfd small pages, whatever the advice, and they double the time of a pass.
+/// One call collapses them into huge pages for all processes that map the memory. If it fails, the
+/// small pages remain.
 void SharedMemory::gather() {
   const size_t whole = bytes_ / kHugePageBytes * kHugePageBytes;
   if (whole > 0 && ::madvise(data_, whole, kPopulateWrite) == 0) ::madvise(data_, whole, kCollapse);
@@ -88,7 +88,7 @@ void SharedMemory::gather() {
 
 bool SharedMemory::is_filled() const {
   struct stat about {};
-  constexpr blkcnt_t kBlock = 512;  // of stat's count, whatever the file system's are
+  constexpr blkcnt_t kBlock = 512;  // the unit of st_blocks on every file system
   return ::fstat(fd_.fd(), &about) == 0 && about.st_blocks * kBlock >= about.st_size;
 }
 

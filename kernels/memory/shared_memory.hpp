@@ -1,8 +1,8 @@
 // SharedMemory: memory that other processes of this host may map and read in place. A resource.
 //
-// It is a memfd that is sealed so that its size never changes. Unless it is made writable for all,
-// only its maker can write it. So a process that maps it never accesses a missing page. The pages
-// exist as long as any process maps them, also when the maker is killed.
+// It is a memfd, sealed so that its size never changes. So a process that maps it never accesses a
+// missing page. Unless all may write it, only its maker can. The pages exist as long as any process
+// maps them, even after the maker is killed.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,20 +14,20 @@ namespace grapevine {
 
 class SharedMemory {
  public:
-  enum class Writers { maker, all };     // all: whoever has the descriptor
-  enum class Pages { now, as_written };  // when memory is taken for them
+  enum class Writers { maker, all };     // all: every process with the descriptor
+  enum class Pages { now, as_written };  // when the pages are allocated
 
-  /// To be written here. Null where the system grants none: a plain buffer does then.
+  /// Creates writable memory. Null: the system grants none; use a plain buffer then.
   static std::shared_ptr<SharedMemory> make(size_t bytes, Writers = Writers::maker,
                                             Pages = Pages::now);
-  /// Memory of another process, read-only. Takes no ownership of the descriptor. Refuses one that
-  /// is not a memfd sealed against shrinking, or holds more than `most_bytes`.
+  /// Maps memory of another process, read-only. The caller still owns the descriptor. Errors: it is
+  /// no memfd sealed against shrinking, or holds more than `most_bytes`.
   static Result<std::shared_ptr<const SharedMemory>> map(int fd, uint64_t most_bytes);
 
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
 
-  /// Huge pages for all of it, where the system has any: done for Pages::now.
+  /// Puts all of it on huge pages if the system has any; make() with Pages::now has done it.
   void gather();
   /// Whether all of its pages have been written. REQUIRES: made here.
   bool is_filled() const;
@@ -35,8 +35,8 @@ class SharedMemory {
   void* data() { return data_; }
   const void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  int fd() const { return fd_.fd(); }          // of the maker; -1 at others
-  uint64_t number() const { return number_; }  // unique among those this process made
+  int fd() const { return fd_.fd(); }          // the maker's; -1 in other processes
+  uint64_t number() const { return number_; }  // unique among those that this process made
 
  private:
   SharedMemory() = default;

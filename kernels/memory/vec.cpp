@@ -17,22 +17,21 @@ namespace {
 constexpr size_t kSmallPageBytes = 4096;
 constexpr size_t kCacheLineBytes = 64;
 
-// A pass walks several vectors in step. Where all start at the same offset of a huge page they may
-// fall on the same DRAM bank, and at some offsets within a small page (64 bytes apart, say) stores
-// are taken for later loads: both have been seen to halve a pass. So large buffers start at one of
-// 16 such steps, in turn, and the others at a small page.
+// A pass reads several vectors in step. If all start at the same offset of a huge page, they may
+// fall on the same DRAM bank. At some offsets within a small page (such as 64 bytes apart), the
+// processor mistakes stores for later loads. Both were seen to halve the speed of a pass. So large
+// buffers start at one of 16 offsets in turn, and other buffers at a small page.
 constexpr size_t kColors = 16;
 constexpr size_t kColorBytes = (size_t{32} << 10) + 256;
 
 size_t next_color_bytes() {
-  static std::atomic<size_t> made{0};  // touches where memory lies, never what it holds
+  static std::atomic<size_t> made{0};  // affects addresses, never contents
   return made.fetch_add(1, std::memory_order_relaxed) % kColors * kColorBytes;
 }
 
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment
-// is given back.
+// A mapping of complete huge pages: asks for one page more and returns the unaligned ends.
 void* map_huge(size_t bytes) {
   void* raw = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -45,7 +44,7 @@ void* map_huge(size_t bytes) {
   if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
   void* data = reinterpret_cast<void*>(aligned);
 #ifdef MADV_HUGEPAGE
-  madvise(data, bytes, MADV_HUGEPAGE);  // advice: small pages work too, only slower
+  madvise(data, bytes, MADV_HUGEPAGE);  // advice: small pages work, too, but are slower
 #endif
   return data;
 }
@@ -62,7 +61,7 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
     home_ = Home::mapping;
   } else {
     const size_t alignment = bytes < 4 * kSmallPageBytes ? kCacheLineBytes : kSmallPageBytes;
-    const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never nothing: not null
+    const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never 0 bytes, so never null
     data_ = std::aligned_alloc(alignment, heap_bytes);
     if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_, 0, heap_bytes);

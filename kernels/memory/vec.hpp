@@ -70,14 +70,15 @@ struct ConstVec : BasicVec<const void*> {
   ConstVec(const BasicVec<void*>& v) : BasicVec{v.data, v.size, v.dtype} {}
 };
 
-/// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the
-/// kernel grants them. Moves, never copies. Not null even with no elements (an absent vector is a
-/// null view, not an empty one). Out of memory is std::bad_alloc.
+/// Owns `size` zeroed elements, aligned to 64 bytes. A buffer of 2 MiB or more is on huge pages if
+/// the kernel grants them. It moves and never copies. It is not null even with no elements (an
+/// absent vector is a null view, not an empty one). Throws std::bad_alloc if there is no memory.
 class Buffer {
  public:
   Buffer() = default;
   Buffer(size_t size, DType dtype);  // in the host's memory
-  /// Where the passes of this execution run: on its device, in its workspace, which outlives it.
+  /// In memory for the passes of this execution: on its device, in its workspace, which must
+  /// outlive it.
   Buffer(const Execution&, size_t size, DType dtype);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -93,16 +94,16 @@ class Buffer {
 
  private:
   enum class Home : uint8_t { heap, mapping, workspace };
-  struct Stretch {  // of a workspace
+  struct Stretch {  // a part of a workspace
     void* data;
     Workspace* home;
   };
-  void give_back();  // to the workspace, which defines this and the constructor that takes of it
+  void give_back();  // to the workspace, which defines this and that constructor
   void* data() const {
     return home_ == Home::workspace ? static_cast<const Stretch*>(data_)->data : data_;
   }
 
-  void* data_ = nullptr;  // in a workspace a Stretch, so that the others stay small
+  void* data_ = nullptr;  // in a workspace: a Stretch, so that the other kinds stay small
   size_t size_ = 0;
   DType dtype_ = DType::f32;
   Home home_ = Home::heap;

@@ -1,8 +1,8 @@
-// The inside of compressor.hpp and moniqua.hpp on a device: the passes that turn one tensor into
-// its bytes and back, what each touches, and both twins.
+// The implementation of compressor.hpp and moniqua.hpp on a device: the passes that turn one tensor
+// into its bytes and back, the memory that each uses, and both versions.
 //
-// Encoded bytes lie at any address, so no twin reads a number of theirs in one piece. A pass finds
-// its sums, its threshold and its places on the device itself: nothing waits for the host.
+// Encoded bytes may have any address, so neither version reads a number of theirs at once. A pass
+// finds its sums, its threshold and its places on the device itself: nothing waits for the host.
 #pragma once
 #include "kernels/base/random.hpp"
 #include "kernels/device/execution.hpp"
@@ -15,25 +15,25 @@ namespace codec {
 enum class Kind { identity, top_k, random_k, sign, low_rank, quantise };
 
 struct Tensor {
-  Kind kind;  // `identity` too for what a low-rank compressor sends raw
+  Kind kind;  // also `identity` if a low-rank compressor sends it raw
   size_t offset = 0, size = 0, rows = 1, columns = 0;
-  size_t count = 0;         // top-k, random-k: values that travel; low-rank: the rank
+  size_t count = 0;         // top-k, random-k: values to send; low-rank: the rank
   int bits = 0;             // quantise
-  uint64_t first_draw = 0;  // random-k: draws that tensors before this one take
+  uint64_t first_draw = 0;  // random-k: draws that the tensors before this one use
   size_t at_byte = 0, bytes = 0;
 };
 
-/// What the CUDA twin of top-k keeps between its kernels, and behind it two counts of each block of
-/// the reduction. A key orders numbers as |v| does, NaN below all; its digits have 8 bits.
+/// The state of top-k's CUDA version between its kernels; two counts for each block of the
+/// reduction follow it. A key orders numbers as |v| does, NaN below all; its digits have 8 bits.
 struct TopKState {
   static constexpr size_t kDigits = 256;
-  uint64_t least;  // the least key that is kept, found from the highest digit down
-  uint32_t ties;   // how many of that key are kept: the first ones
+  uint64_t least;  // the least key that is kept, from the highest digit down
+  uint32_t ties;   // how many values of that key are kept: the first ones
   uint32_t unused;
   uint32_t digits[kDigits];
 };
 
-/// Memory that a tensor needs on a device beside its vector and its bytes.
+/// Memory that a tensor needs on a device in addition to its vector and its bytes.
 inline size_t scratch_bytes_of(const Tensor& t, size_t width) {
   const size_t blocks = (t.size + kReductionBlock - 1) / kReductionBlock;
   switch (t.kind) {
@@ -56,7 +56,8 @@ struct Draws {
   uint64_t index = 0;
 };
 
-/// bytes = C(v), of every kind that is one pass: all but `identity`, a copy, and `low_rank`.
+/// bytes = C(v), for each kind that is one pass: all but `identity`, which is a copy, and
+/// `low_rank`.
 struct EncodeArguments {
   codec::Tensor tensor;
   Draws places;
@@ -70,7 +71,7 @@ struct EncodeArguments {
   }
 };
 
-/// y += a C(v), of every kind but `low_rank`.
+/// y += a C(v), for each kind but `low_rank`.
 struct DecodeArguments {
   codec::Tensor tensor;
   Draws places;
@@ -84,7 +85,7 @@ struct DecodeArguments {
   }
 };
 
-/// out = numbers in [-1, 1), the draws of a stream in order.
+/// out = numbers in [-1, 1): the draws of a stream in order.
 struct DrawArguments {
   Draws draws;
   void* out;
@@ -119,13 +120,13 @@ struct MoniquaAddArguments {
 
 namespace passes {
 
-// On the CPU, on the threads of `on`; `places` stands at the first draw of this tensor.
+// On the CPU, on the threads of `on`; `places` is at the first draw of this tensor.
 void run_on(const Execution& on, const CpuBuild&, bool wide, const EncodeArguments&,
             Random& places);
 void run_on(const Execution& on, const CpuBuild&, bool wide, const DecodeArguments&,
             Random& places);
 
-// The CPU twins.
+// The CPU versions.
 void run_whole(const CpuBuild&, bool wide, const EncodeArguments&, size_t size);
 void run_whole(const CpuBuild&, bool wide, const DecodeArguments&, size_t size);
 void run_whole(const CpuBuild&, bool wide, const DrawArguments&, size_t size);

@@ -1,21 +1,21 @@
-// The parts of elementwise passes, for the CPU and for CUDA alike. Sources are built without
-// fused multiply-add: every build of a pass, GPU included, gives the same bits.
+// The parts of elementwise passes, for the CPU and for CUDA. Sources are built without fused
+// multiply-add, so every build of a pass, also on a GPU, gives the same bits.
 //
 // A pass is described once, in one block of rule_passes.hpp or vector_passes.hpp:
-// - its arguments, once they are checked;
+// - its arguments, already checked;
 // - each(size, width, see), which calls see(pointer, bytes, mode) for every vector of the pass over
-//   `size` elements of `width` bytes, in a fixed order, absent vectors (null) included; `see` may
+//   `size` elements of `width` bytes, in a fixed order, including absent vectors (null); `see` may
 //   change the pointer;
 // - the arithmetic of an element: a value {coefficients, pointers} whose at<N>(i) handles elements
-//   i .. i+N-1. The CPU takes N = 1 and lets the compiler vectorise the loop; CUDA takes 16 bytes a
-//   thread where every pointer allows it. Optional vectors are template flags: no loop tests them;
-// - typed_pass, which picks that value by the arguments and the type of an element.
-// The loops of the CPU builds (cpu/loops.hpp), the launches on CUDA (cuda/ops.cu), the spans that a
-// device is told, the addresses that it hands back and the alignment of a launch (launch.hpp)
-// follow. tests/device/footprints_test.cpp lays every span against a guard page.
+//   i .. i+N-1. The CPU uses N = 1, and the compiler vectorises the loop; CUDA uses 16 bytes per
+//   thread if every pointer allows it. Optional vectors are template flags, so no loop tests them;
+// - typed_pass, which selects that value by the arguments and the type of an element.
+// From this follow the loops of the CPU builds (cpu/loops.hpp), the launches on CUDA (cuda/ops.cu),
+// the memory ranges that a device is told, the addresses that it returns and the alignment of a
+// launch (launch.hpp). tests/device/footprints_test.cpp puts every range next to a guard page.
 //
-// The unnamed namespace is on purpose: each instruction set is its own translation unit and must
-// keep its own copies (a shared one could be linked into the build for an older processor).
+// The unnamed namespace is needed: each instruction set is its own translation unit and must keep
+// its own copies. A shared copy could be linked into the build for an older processor.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,17 +31,17 @@
 
 namespace grapevine {
 
-/// A value Slot<Arguments> of each of some passes.
+/// A value Slot<Arguments> for each of these passes.
 template <template <class> class Slot, class... Arguments>
 struct Slots : Slot<Arguments>... {};
 
 namespace touched {
-/// A vector that a pass writes: where it may also be one that is read, the pass updates it.
+/// The mode of a vector that a pass writes: `updates` if the pass may also read it.
 inline Access::Mode written(bool is_read_too) {
   return is_read_too ? Access::updates : Access::writes;
 }
 
-/// Bytes from the first to the last of `count` elements that lie `stride` apart.
+/// Bytes from the first to the last of `count` elements at distance `stride`.
 inline size_t reach(size_t count, size_t stride, size_t width) {
   return count == 0 ? 0 : ((count - 1) * stride + 1) * width;
 }
@@ -85,7 +85,7 @@ struct Whole<4> {
 };
 #endif
 
-/// In one piece: nvcc cuts the assignment to memory that was not read before into single numbers.
+/// As one access: nvcc would split the assignment to memory that was not read before.
 template <int N, class T>
 GV_ELEMENT void store(T* p, size_t i, const Pack<T, N>& pack) {
 #ifdef __CUDA_ARCH__
@@ -107,12 +107,12 @@ GV_ELEMENT float widened(BFloat16 v) {
   return number;
 }
 
-/// To the nearest, ties to even.
+/// Rounds to the nearest, ties to even.
 GV_ELEMENT BFloat16 rounded(float v) {
   uint32_t bits;
   __builtin_memcpy(&bits, &v, sizeof bits);
   const uint32_t nearest = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-  const uint32_t quiet = bits >> 16 | 0x40u;  // what is no number stays none
+  const uint32_t quiet = bits >> 16 | 0x40u;  // a NaN stays a NaN
   return {static_cast<uint16_t>(v == v ? nearest : quiet)};
 }
 

@@ -1,4 +1,4 @@
-// The arithmetic of low_rank.hpp that the CPU and CUDA share, like that of elements.hpp.
+// The arithmetic of low_rank.hpp that the CPU and CUDA share (see elements.hpp).
 #pragma once
 #include "kernels/passes/elements.hpp"
 #include "kernels/passes/low_rank_passes.hpp"
@@ -9,7 +9,7 @@ namespace {
 /// Partial sums of `orthonormalise`, on every device: lane l takes elements l, l + 64, ...
 constexpr size_t kOrthoLanes = 64;
 
-/// One row of X += a P Q^T, with mixing by c and x~ += b P Q^T where there is an x~.
+/// One row of X += a P Q^T. If there is an x~, also mixing by c and x~ += b P Q^T.
 template <class T, int kRank, bool kTilde>
 struct AddLowRankRow {
   T c, a, b;

@@ -1,12 +1,11 @@
-// The arithmetic of compressor.hpp and moniqua.hpp that the CPU and CUDA share, like that of
-// elements.hpp.
+// The arithmetic of compressor.hpp and moniqua.hpp that the CPU and CUDA share (see elements.hpp).
 #pragma once
 #include "kernels/passes/elements.hpp"
 
 namespace grapevine {
 namespace {
 
-/// v in [0, top], and 0 for a NaN.
+/// v limited to [0, top]; 0 for a NaN.
 template <class T>
 GV_ELEMENT int32_t level_of(T v, T top) {
   v = v > T(0) ? v : T(0);
@@ -16,8 +15,8 @@ GV_ELEMENT int32_t level_of(T v, T top) {
 
 constexpr int kMoniquaBits = 2;
 
-/// t modulo 1, in [-1/2, 1/2]. The nearest whole number falls out of a sum with one so large that
-/// no fraction has room beside it.
+/// t modulo 1, in [-1/2, 1/2]. Adding and subtracting a large number rounds t to a whole number,
+/// because the sum has no bits for a fraction.
 GV_ELEMENT float centred(float t) { return t - ((t + 0x1.8p23f) - 0x1.8p23f); }
 GV_ELEMENT double centred(double t) { return t - ((t + 0x1.8p52) - 0x1.8p52); }
 

@@ -1,8 +1,7 @@
-// From a pass's arguments to the device that does it: queue(on, wide, arguments, size).
+// From the arguments of a pass to its device: queue(on, wide, arguments, size).
 //
-// Of each pass what it touches and both twins come together here: the CUDA one of
-// cuda::queue, and the CPU one, over its whole length by the best build. The owner of a device
-// may have either done, and gets the same bits.
+// It combines the memory that a pass uses with its two versions: the CUDA version in cuda::queue,
+// and the CPU version for the full length, by the best build. Both give the same bits.
 #pragma once
 #include <limits>
 
@@ -19,7 +18,7 @@ void run(const CpuBuild& build, bool wide, const Arguments& a, size_t first, siz
   static_cast<const CpuLoop<Arguments>&>(build.elementwise).loop(wide, a, first, last);
 }
 
-// --- the CPU twins of what is done in one piece
+// --- CPU versions of passes that run in one piece
 
 template <class Body>
 void with_element(bool wide, const Body& body) {
@@ -67,7 +66,7 @@ inline void run_whole(const CpuBuild& build, bool wide, const FiniteArguments& a
     finite = build.finite(wide, a.x, i, std::min(size, i + kReductionBlock));
   *static_cast<double*>(a.result) = finite ? 1 : 0;
 }
-/// Of a column with this square: it is neither zero nor lost among infinities.
+/// Whether a column with this square has a direction: it is neither zero nor infinite.
 inline bool has_direction(double square) {
   return square > 0 && square <= std::numeric_limits<double>::max();
 }
@@ -91,7 +90,7 @@ inline void run_whole(const CpuBuild& build, bool wide, const OrthonormaliseArgu
   build.low_rank.orthonormalise(wide, a.rows, a.rank, a.factor);
 }
 
-/// The pass on on.device, over `size` elements. REQUIRES: there is one.
+/// Queues the pass on on.device, over `size` elements. REQUIRES: there is a device.
 template <class Arguments>
 void queue(const Execution& on, bool wide, Arguments a, size_t size,
            Where where = Where::current()) {
@@ -111,7 +110,7 @@ void queue(const Execution& on, bool wide, Arguments a, size_t size,
     GV_CHECK(native == nullptr);
     run_whole(best_build(), wide, here, size);
   };
-  // A device that is lost has told its owner: who queues has nothing to add.
+  // A lost device has told its owner, so this function reports nothing.
   static_cast<void>(on.device->launch(on.stream, {accesses, count}, body, where));
 }
 

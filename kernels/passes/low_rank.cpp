@@ -15,7 +15,7 @@ void check_factors(const LowRank& shape, const ConstVec& x, const ConstVec& p, c
   check_view(q, shape.columns * shape.rank, x.dtype);
 }
 
-/// Columns [k, k + some) of a factor with `length` elements a column.
+/// Columns [k, k + some) of a factor whose columns have `length` elements.
 ConstVec thin(const ConstVec& factor, size_t length, size_t k, size_t some) {
   return factor.part(k * length, some * length);
 }
@@ -23,7 +23,7 @@ Vec thin(const Vec& factor, size_t length, size_t k, size_t some) {
   return factor.part(k * length, some * length);
 }
 
-/// Calls part(k, some) for stretches of at most kMostThin columns.
+/// Calls part(k, some) for groups of at most kMostThin columns.
 template <class Part>
 void for_thin(const LowRank& shape, const Part& part) {
   for (size_t k = 0; k < shape.rank; k += kMostThin) {
@@ -31,10 +31,10 @@ void for_thin(const LowRank& shape, const Part& part) {
   }
 }
 
-/// Lines of X that make about one block of a pass.
+/// The number of lines of X in about one block of a pass.
 size_t lines(size_t length) { return std::max<size_t>(1, kReductionBlock / length); }
 
-constexpr size_t kColumnGrain = 64;  // whole cache lines of every row to each thread
+constexpr size_t kColumnGrain = 64;  // each thread gets complete cache lines of every row
 
 }  // namespace
 
@@ -96,12 +96,12 @@ void mix_and_add_low_rank(const Execution& on, const LowRank& shape, double c, d
 
 namespace {
 
-/// The column's square goes into memory of the device, and the values along with launches.
+/// The square of the column stays in device memory; launches carry the new values.
 void queue_renewal(const Execution& on, bool always, const Vec& column,
                    const std::function<double(size_t)>& entry) {
   GV_CHECK((on.workspace != nullptr));
   const size_t blocks = reduction_blocks(column.size);
-  // Lent for this stream alone, so it may go back as soon as all is queued.
+  // For this stream alone, so it may be returned as soon as all work is queued.
   Buffer scratch(on, blocks + 1, DType::f64);
   const Vec found = scratch;
   const Vec square = found.part(blocks, 1);

@@ -1,5 +1,5 @@
-// The inside of low_rank.hpp: a call's arguments once they are checked, and one build's passes.
-// Plain structs only, see passes.hpp.
+// The implementation of low_rank.hpp: a call's checked arguments, and one build's passes. Plain
+// structs only, see passes.hpp.
 #pragma once
 #include <cstddef>
 
@@ -7,10 +7,10 @@
 
 namespace grapevine {
 
-/// Thin columns that one pass takes.
+/// The most columns of a thin factor in one pass.
 constexpr size_t kMostThin = 4;
 
-// each() takes the shape from the arguments, and no size.
+// each() takes the shape from the arguments and ignores the size.
 
 /// A product of X with a thin factor of `rank` columns, at most kMostThin.
 struct ProductArguments {
@@ -38,7 +38,7 @@ struct TransposedTimesArguments : ProductArguments {
 };
 
 struct AddLowRankArguments {
-  size_t rows, columns, rank;  // of the factors here, at most kMostThin
+  size_t rows, columns, rank;  // of these factors, at most kMostThin
   double c, a, b;
   const void *p, *q;
   void *x, *x_tilde;  // x_tilde may be null
@@ -60,14 +60,14 @@ struct OrthonormaliseArguments {
   }
 };
 
-/// On a device: column[i] = values[i] for i < count where `square`, the column's, says that it has
-/// no direction, or in any case. The values travel with the launch.
+/// On a device: column[i] = values[i] for i < count, if `square` (the column's) shows that the
+/// column has no direction, or if `always`. The launch carries the values.
 struct RenewArguments {
-  static constexpr size_t kMost = 480;  // of one launch, whose arguments end at 4 KB
+  static constexpr size_t kMost = 480;  // in one launch, whose arguments have at most 4 KB
   size_t count;
   bool always;
   const void* square;  // a double
-  void* column;        // from its first element here
+  void* column;        // from the first element of this launch
   double values[kMost];
 
   void each(size_t, size_t width, const auto& see) {
@@ -76,8 +76,8 @@ struct RenewArguments {
   }
 };
 
-/// `wide` means fp64. A pass takes a range of the rows or of the columns of X; no result depends on
-/// where the ranges end.
+/// `wide` means fp64. A pass takes a range of the rows or columns of X; no result depends on the
+/// limits of the ranges.
 struct LowRankBuild {
   void (*times)(bool wide, const ProductArguments&, size_t first_row, size_t last_row);
   void (*transposed_times)(bool wide, const ProductArguments&, size_t first_column,

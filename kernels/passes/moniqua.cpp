@@ -19,7 +19,7 @@ void encode(const CpuBuild& build, bool wide, const MoniquaEncodeArguments& g, s
   const uint32_t counter[4] = {
       0, static_cast<uint32_t>(n.index), n.rank,
       static_cast<uint32_t>(Purpose::compression) | static_cast<uint32_t>(n.index >> 32) << 8};
-  constexpr size_t kBlock = 1024;  // a multiple of the elements that a block of noise serves
+  constexpr size_t kBlock = 1024;  // a multiple of the elements per block of noise
   uint16_t noise[kBlock];
   for (size_t i = first; i < last; i += kBlock) {
     const size_t end = std::min(last, i + kBlock);

@@ -23,7 +23,7 @@ using namespace passes;
 
 namespace {
 
-/// The pass over `size` elements, each of `vector`'s width: queued on the device if there is one.
+/// The pass over `size` elements of `vector`'s width; queued if there is a device.
 template <class Arguments>
 void pass(const Execution& on, const ConstVec& vector, const Arguments& a,
           Where where = Where::current()) {
@@ -35,7 +35,7 @@ void pass(const Execution& on, const ConstVec& vector, const Arguments& a,
   split(on, vector, [&](size_t first, size_t last) { run(best_build(), is_wide, a, first, last); });
 }
 
-/// One fp64 number, which a pass finds out.
+/// A pass writes one fp64 number to `result`.
 void check_result(const Vec& result) {
   check_view(result, result.size, DType::f64);
   GV_CHECK(result.size >= 1u);
@@ -54,7 +54,7 @@ void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Ve
   }
   check_same(x, out);
   if (!x_tilde) {
-    if (on.device != nullptr) {  // as of a pass: a device that is lost has told its owner
+    if (on.device != nullptr) {  // as with a pass, a lost device informs its owner
       if (x.size > 0) static_cast<void>(on.device->copy(on.stream, out.data, x.data, x.bytes()));
       return;
     }
@@ -168,7 +168,7 @@ void mix_and_take(const Execution& on, double c, Vec front, Vec base, Vec x, Vec
 
 namespace {
 
-/// `terms` from `first` element on, at most kMost of them.
+/// The arguments for `terms`, at most kMost of them, from element `first` on.
 CombineArguments combine_arguments(std::span<const Term> terms, size_t first, const void* base,
                                    void* out) {
   CombineArguments a;
@@ -182,8 +182,8 @@ CombineArguments combine_arguments(std::span<const Term> terms, size_t first, co
   return a;
 }
 
-/// More terms than one pass takes: kMost at a time, with what is summed so far in `scratch`, so
-/// that `out` is written last and may be any of them. pass(arguments) adds them over one stretch.
+/// More terms than one pass takes: kMost at a time, with the sum so far in `scratch`. So `out` is
+/// written last and may be any of them. pass(arguments) adds them over one range.
 template <class Pass>
 void combine_many(std::span<const Term> terms, size_t first, void* scratch, void* out,
                   const Pass& pass) {
@@ -210,7 +210,7 @@ void combine(const Execution& on, std::span<const Term> terms, Vec out) {
     a.streamed = !in_place && out.bytes() >= kStreamedBytes;
     return pass(on, out, a);
   }
-  if (on.device != nullptr) {  // what is summed so far stands in `out`
+  if (on.device != nullptr) {  // `out` holds the sum so far
     for (const Term& term : terms.subspan(CombineArguments::kMost))
       GV_CHECK((term.x.data != out.data || out.size == 0));
     return combine_many(terms, 0, out.data, out.data,
@@ -218,7 +218,7 @@ void combine(const Execution& on, std::span<const Term> terms, Vec out) {
   }
   const bool is_wide = wide(out.dtype);
   split(on, out, [&](size_t first, size_t last) {
-    constexpr size_t kBlock = 512;  // stays in the nearest cache
+    constexpr size_t kBlock = 512;  // stays in the L1 cache
     alignas(64) double scratch[kBlock];
     for (size_t i = first; i < last; i += kBlock) {
       const size_t size = std::min(kBlock, last - i);
@@ -231,7 +231,8 @@ void combine(const Execution& on, std::span<const Term> terms, Vec out) {
 
 namespace {
 
-/// Every `stride`-th of `from` elements, beginning with `first`, reaches to the end of `count`.
+/// Checks that `from` elements contain `count` elements at distance `stride`, starting with
+/// `first`.
 void check_reach(size_t from, size_t first, size_t stride, size_t count) {
   GV_CHECK(stride >= 1u);
   if (count > 0) GV_CHECK(first + (count - 1) * stride < from);
@@ -257,7 +258,7 @@ void scatter(const Execution& on, ConstVec x, size_t first, size_t stride, Vec o
 
 namespace {
 
-/// A pass that is done in one piece, here or on the device.
+/// A pass that runs in one piece, here or on the device.
 template <class Arguments>
 void whole_pass(const Execution& on, DType dtype, const Arguments& a, size_t size) {
   if (size == 0) return;
@@ -265,7 +266,7 @@ void whole_pass(const Execution& on, DType dtype, const Arguments& a, size_t siz
   run_whole(best_build(), wide(dtype), a, size);
 }
 
-/// On a device a number is one that was asked for before.
+/// On a device, the answer must have been asked for before.
 double asked(const Execution& on, Question::What what, ConstVec x, ConstVec y, size_t moment = 0) {
   GV_CHECK((on.workspace != nullptr));
   return on.workspace->number_of({what, x, y, moment});

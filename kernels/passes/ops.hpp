@@ -3,16 +3,16 @@
 //
 // All vectors of a call have one length and one dtype (checked). Views may start at any element,
 // aligned or not. Vectors must not overlap unless a function allows it. An empty view (null) for an
-// optional vector leaves out its part of the arithmetic. "Words" are the numbers that a pass reads
-// and writes per parameter.
+// optional vector omits its part of the arithmetic. "Words" are the numbers that a pass reads and
+// writes per parameter.
 //
 // On the CPU a pass returns its result (a sum, whether all is finite). On a device the pass is only
 // queued and cannot return it. There the form with `result` writes one fp64 number for the host to
-// read later, and dot, square_distance and number_at return a value if a workspace has asked for it
-// before (kernels/passes/workspace.hpp).
+// read later. dot, square_distance and number_at return a value there if a workspace has asked for
+// it before (kernels/passes/workspace.hpp).
 //
 // c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
-// eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
+// eta dt. Mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
 // actors/algorithms/a2cid2.hpp).
 #pragma once
 #include <span>
@@ -22,8 +22,8 @@
 
 namespace grapevine {
 
-/// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
-/// with no x~: a copy). Where out is bf16 it gets the nearest numbers of those, ties to even.
+/// out = x + c (x~ - x): the parameters at a later phase, without a change of the state. 3 words (2
+/// without x~: a copy). If out is bf16, it gets these numbers rounded to the nearest, ties to even.
 void extrapolate(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
 
 /// Mix by c; m = sent - received;  x -= alpha m;  x~ -= alpha_tilde m.
@@ -35,7 +35,7 @@ struct GradientStep {
   double lr = 0;
   double momentum = 0;
   bool nesterov = false;
-  double weight_decay = 0;  // 0 where the layout says that an entry does not decay
+  double weight_decay = 0;  // 0: the layout says that this entry does not decay
 };
 
 /// Mix by c; u = g + weight_decay x;  v = momentum v + u;  s = nesterov ? u + momentum v : v;
@@ -49,8 +49,8 @@ struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;  // 0 where the layout says that an entry does not decay
-  bool decoupled = false;   // AdamW: the decay acts on x itself, not through g
+  double weight_decay = 0;  // 0: the layout says that this entry does not decay
+  bool decoupled = false;   // AdamW: the decay acts on x directly, not through g
   uint64_t t = 1;           // the number of this step, from 1
 };
 
@@ -62,12 +62,12 @@ struct AdamStep {
 void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, Vec v, Vec x,
                Vec x_tilde, Vec copy);
 
-/// Takes the changes to `front` as a step of both x and x~. Mix by c; where front is finite x +=
+/// Takes the changes of `front` as a step of both x and x~. Mix by c; where front is finite, x +=
 /// front - base and x~ += front - base; then front = base = x. Returns whether all of front was
-/// finite; other elements of x and x~ are only mixed. With x~ = x = base the new x has the bits of
+/// finite; where it is not, x and x~ are only mixed. With x~ = x = base the new x has the bits of
 /// front, including the sign of a zero. 8 words. Optional: x_tilde (without it c is not used: 6).
 bool mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde);
-/// result[0] = 1 where all of front was finite, else 0.
+/// result[0] = 1 if all of front was finite, else 0.
 void mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde, Vec result);
 
 /// One summand of a linear combination.
@@ -76,16 +76,15 @@ struct Term {
   ConstVec x;
 };
 
-/// out = sum of a_k x_k, added in the order of the terms, of which there is at least one. `out` may
-/// be one of the x_k (but must not overlap one in part); on a device only one of the first 8. K + 1
-/// words.
+/// out = sum of a_k x_k, added in the order of the terms; at least one term. `out` may be one of
+/// the x_k (but must not overlap one in part); on a device only one of the first 8. K + 1 words.
 void combine(const Execution&, std::span<const Term> terms, Vec out);
 
-/// out[i] = x[first + i stride]: `out` has its own length, and x reaches at least as far. 2 words
-/// of `out`, and the lines of x between.
+/// out[i] = x[first + i stride]. `out` has its own length; x must be long enough. 2 words of `out`,
+/// and the cache lines of x in between.
 void gather(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
 
-/// out[first + i stride] = x[i]: the way back.
+/// out[first + i stride] = x[i]: the reverse.
 void scatter(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
 
 /// out = a. 1 word.
@@ -102,23 +101,23 @@ void tell(const Execution&, ConstVec x, Vec result);
 /// y += a x. 3 words.
 void axpy(const Execution&, double a, ConstVec x, Vec y);
 
-/// y = a x. In place where x is y. 2 words.
+/// y = a x. x may be y. 2 words.
 void scale(const Execution&, double a, ConstVec x, Vec y);
 
-/// sum += x - reference, and the return value is |x - reference|^2, both in double whatever x is.
-/// `reference` and `sum` are fp64. CPU memory only. The sampling of a consensus distance.
+/// sum += x - reference; returns |x - reference|^2. Both are computed in double for any dtype of x.
+/// `reference` and `sum` are fp64. CPU memory only. Used to sample a consensus distance.
 double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 
 /// x . y, accumulated in double in one fixed order: the same bits in every build, for any number of
-/// threads and on a GPU. 2 words.
-/// On a device `moment` tells apart what is asked of one vector while it changes.
+/// threads and on a GPU. 2 words. On a device, `moment` distinguishes questions about one vector at
+/// different times.
 double dot(const Execution&, ConstVec x, ConstVec y, size_t moment = 0);
-/// `blocks` has room for reduction_blocks(x.size) numbers of fp64.
+/// `blocks` must hold reduction_blocks(x.size) fp64 numbers.
 void dot(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 size_t reduction_blocks(size_t size);
 
-/// |x - y|^2, accumulated as `dot` is; the same bits whichever of the two is x. Not finite where an
-/// element is not. 2 words. Both may be bf16.
+/// Returns |x - y|^2, accumulated as in `dot`; exchanging x and y gives the same bits. Not finite
+/// if an element is not. 2 words. Both may be bf16.
 double square_distance(const Execution&, ConstVec x, ConstVec y);
 void square_distance(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 

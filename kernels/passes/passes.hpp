@@ -1,8 +1,7 @@
-// The inside of ops.hpp: the passes that are not elementwise, and the builds that carry out all.
+// The implementation of ops.hpp: the passes that are not elementwise, and the builds of all passes.
 //
-// Plain structs, templates and function pointers only: this header is also read by the sources that
-// are compiled for newer instruction sets, which must not leave an inline function behind that
-// others would link to.
+// Plain structs, templates and function pointers only. The sources for newer instruction sets also
+// read this header; they must not emit an inline function that other sources would link to.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace grapevine {
 
 namespace {
 
-/// Calls run(pass) with the pass that these arguments and this element type ask for.
+/// Calls run(pass) with the pass for these arguments and this element type.
 template <class Arguments, class Run>
 void with_pass(const Arguments& arguments, bool wide, const Run& run) {
   if (wide) {
@@ -32,9 +31,9 @@ void with_pass(const Arguments& arguments, bool wide, const Run& run) {
 template <template <class> class Slot>
 struct ElementwiseSlots : RuleSlots<Slot>, VectorSlots<Slot> {};
 
-/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
-/// them. Within a block element i belongs to lane i mod kReductionLanes; then the upper half of the
-/// lanes is added to the lower one until one is left.
+/// Sums are computed for blocks of this many elements, and the blocks are added in order, on any
+/// number of threads. In a block, element i belongs to lane i mod kReductionLanes. Then the upper
+/// half of the lanes is added to the lower half until one lane is left.
 constexpr size_t kReductionBlock = 8192, kReductionLanes = 16;
 
 /// out = a, on a device.
@@ -56,7 +55,7 @@ struct AccumulateArguments {
   }
 };
 
-/// The one number x, on a device.
+/// Writes the one number x, on a device.
 struct NumberArguments {
   const void* x;
   void* result;  // a double
@@ -71,8 +70,8 @@ struct NumberArguments {
 struct SumArguments {
   bool distance;
   const void *x, *y;
-  void *blocks, *result;  // doubles, `blocks` one of each block of the reduction
-  bool rounded = false;   // x and y in bf16, of a distance
+  void *blocks, *result;  // doubles; `blocks` has one per block
+  bool rounded = false;   // x and y are bf16 (distances only)
 
   void each(size_t size, size_t width, const auto& see) {
     const size_t bytes = size * (rounded ? sizeof(BFloat16) : width);
@@ -83,7 +82,7 @@ struct SumArguments {
   }
 };
 
-/// On a device: 1 where all of x is finite, else 0.
+/// On a device: 1 if all of x is finite, else 0.
 struct FiniteArguments {
   const void* x;
   void* result;  // a double
@@ -94,7 +93,7 @@ struct FiniteArguments {
   }
 };
 
-/// Accesses that one pass has at most.
+/// The most accesses of one pass.
 constexpr size_t kMostAccesses = CombineArguments::kMost + 2;
 
 /// An elementwise pass of one build. `wide` means fp64. Elements [first, last).
@@ -123,11 +122,12 @@ extern const CpuBuild kBaselineBuild;
 extern const CpuBuild kAvx2Build;    // on x86-64 only
 extern const CpuBuild kAvx512Build;  // on x86-64 only
 
-/// The builds that this processor can run, the best one last; null after the end.
+/// The builds that this processor can run, the best one last; ends with null.
 const CpuBuild* const* cpu_builds();
 
-/// The CUDA twins: queued on `stream`, a cudaStream_t, and neither waited for nor looked at: who
-/// queues them asks the runtime once (cuda_device.cu). In a build without CUDA none of them exists.
+/// The CUDA versions. They are queued on `stream`, a cudaStream_t. They neither wait nor check for
+/// errors: their caller asks the runtime once (cuda_device.cu). A build without CUDA has none of
+/// them.
 namespace cuda {
 
 template <class Arguments>

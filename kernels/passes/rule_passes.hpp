@@ -1,6 +1,6 @@
 // The elementwise passes of training rules: snapshots, jumps and steps.
 //
-// How a pass is described: elements.hpp.
+// elements.hpp explains how a pass is described.
 #pragma once
 #include "kernels/passes/elements.hpp"
 
@@ -21,7 +21,7 @@ struct ExtrapolateArguments {
   }
 };
 
-/// As ExtrapolateArguments, out in bf16.
+/// Like ExtrapolateArguments, with out in bf16.
 struct RoundArguments {
   double c;
   const void *x, *x_tilde;  // x_tilde may be null
@@ -43,7 +43,7 @@ struct ExtrapolatePass {
   const T *x, *x_tilde;
   T* out;
 
-  T*& written() { return out; }  // the vector that is written and never read
+  T*& written() { return out; }  // the vector that is only written
 
   template <int N>
   GV_ELEMENT void at(size_t i) const {
@@ -107,7 +107,7 @@ struct JumpArguments {
   }
 };
 
-/// As JumpArguments, sent and received in bf16.
+/// Like JumpArguments, with sent and received in bf16.
 struct RoundedJumpArguments {
   double c, alpha, alpha_tilde;
   const void *sent, *received;
@@ -123,7 +123,7 @@ struct RoundedJumpArguments {
 
 namespace {
 
-/// Sent: what crosses a wire, the type of x or rounded.
+/// Sent: the type of the messages, that of x or bf16.
 template <class T, class Sent, bool kTilde>
 struct JumpPass {
   using Element = T;
@@ -327,7 +327,7 @@ void typed_pass(const AdamArguments& a, const Run& run) {
 struct TakeArguments {
   double c;
   void *front, *base, *x, *x_tilde;  // x_tilde may be null
-  void* finite = nullptr;            // on a device, a double: 1 where front was finite, else 0
+  void* finite = nullptr;            // on a device, a double: 1 if front was finite, else 0
 
   void each(size_t size, size_t width, const auto& see) {
     see(front, size * width, Access::updates);
@@ -340,8 +340,8 @@ struct TakeArguments {
 
 namespace {
 
-/// Written with differences whose zero is positive, so that a zero keeps its sign where nobody else
-/// moves x. at() returns whether the elements of `front` are finite.
+/// The differences give a positive zero, so a zero keeps its sign if nothing else changes x. at()
+/// returns whether the elements of `front` are finite.
 template <class T, bool kTilde>
 struct TakePass {
   using Element = T;
@@ -389,7 +389,7 @@ void typed_pass(const TakeArguments& a, const Run& run) {
 
 }  // namespace
 
-/// Of all of these but mix_and_take, which finds something out.
+/// All of these except mix_and_take, which also returns a result.
 template <template <class> class Slot>
 using RuleSlots = Slots<Slot, ExtrapolateArguments, RoundArguments, JumpArguments,
                         RoundedJumpArguments, StepArguments, AdamArguments>;

@@ -11,22 +11,22 @@ using namespace passes;
 
 namespace {
 
-/// |v_i|, and -1 for a NaN.
+/// The size |v_i|; -1 for a NaN.
 template <class T>
 double size_at(const T* v, size_t i) {
   const double a = std::abs(static_cast<double>(v[i]));
   return a >= 0 ? a : -1;
 }
 
-/// The `count`-th largest of `sizes`, which is reordered.
+/// The `count`-th largest of `sizes`. Reorders them.
 double nth_largest(std::vector<double>& sizes, size_t count) {
   const auto nth = sizes.begin() + static_cast<std::ptrdiff_t>(count - 1);
   std::nth_element(sizes.begin(), nth, sizes.end(), std::greater<>());
   return *nth;
 }
 
-/// A size that probably more than `count` elements have, though not many more: from a sample of
-/// them.
+/// A threshold that probably more than `count` elements exceed, but not many more; estimated from a
+/// sample.
 template <class T>
 double guess(const T* v, size_t size, size_t count) {
   constexpr size_t kSample = 4096;
@@ -56,7 +56,7 @@ template <class T>
 std::vector<uint32_t> largest_of(const CpuBuild& build, const ConstVec& view, size_t count) {
   const T* v = view.as<T>();
   std::vector<uint32_t> places = places_from(build, view, guess(v, view.size, count));
-  if (places.size() < count) {  // a poor sample, or NaNs: all of them
+  if (places.size() < count) {  // a poor sample, or NaNs: take all
     places.resize(view.size);
     std::iota(places.begin(), places.end(), 0u);
   }

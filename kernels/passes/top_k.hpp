@@ -1,4 +1,4 @@
-// The places of the k largest |v|: exact, in about one pass over v.
+// Finds the places of the k largest |v|: exact, in about one pass over v.
 #pragma once
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace grapevine::codec {
 
-/// The places of the `count` <= v.size largest |v_i| in ascending order; of equal ones the first. A
-/// NaN counts as the smallest of all. v has fewer than 2^32 elements.
+/// The places of the `count` <= v.size largest |v_i| in ascending order; of equal values the first.
+/// A NaN counts as the smallest. v has fewer than 2^32 elements.
 std::vector<uint32_t> largest_places(const CpuBuild&, ConstVec v, size_t count);
 
 }  // namespace grapevine::codec

@@ -1,6 +1,6 @@
 // The elementwise passes over plain vectors: linear combinations, and every k-th element.
 //
-// How a pass is described: elements.hpp.
+// elements.hpp explains how a pass is described.
 #pragma once
 #include "kernels/passes/elements.hpp"
 
@@ -88,11 +88,11 @@ void typed_pass(const ScaleArguments& a, const Run& run) {
 
 /// out = base + a_0 x_0 + a_1 x_1 + ...
 struct CombineArguments {
-  static constexpr int kMost = 8;  // terms of one pass
+  static constexpr int kMost = 8;  // terms in one pass
   int count;                       // 1 to kMost
   double a[kMost];
   const void* x[kMost];
-  const void* base;  // null: none
+  const void* base;  // null: there is none
   void* out;
   bool streamed = false;  // CPU: `out` is written past the caches
 
@@ -109,7 +109,7 @@ struct CombineArguments {
 
 namespace {
 
-/// out = base + a_0 x_0 + a_1 x_1 + ..., added from the left; base is left out without kBase.
+/// out = base + a_0 x_0 + a_1 x_1 + ..., added from the left; without kBase there is no base.
 template <class T, bool kBase, int kCount>
 struct CombinePass {
   using Element = T;
@@ -135,7 +135,7 @@ struct CombinePass {
     store<N>(out, i, sum);
   }
 
-  template <int kTerm, int N>  // unrolled by recursion: what the vectoriser sees is one block
+  template <int kTerm, int N>  // recursion unrolls it into one block, which vectorises
   GV_ELEMENT void add(Pack<T, N>& sum, size_t i) const {
     if constexpr (kTerm < kCount) {
       const auto from = load<N>(x[kTerm], i);
@@ -172,7 +172,7 @@ void typed_pass(const CombineArguments& a, const Run& run) {
 
 // --- gather
 
-/// out[i] = x[i stride], `x` at the first element that is read.
+/// out[i] = x[i stride]; `x` points to the first element that is read.
 struct GatherArguments {
   size_t stride;
   const void* x;
@@ -186,12 +186,12 @@ struct GatherArguments {
 
 namespace {
 
-/// kStride 0: known at run time only.
+/// kStride 0: known only at run time.
 template <class T, int kStride>
 struct GatherPass {
   using Element = T;
   size_t stride;
-  const T* x;  // its first element that is read
+  const T* x;  // the first element that is read
   T* out;
 
   template <int N>
@@ -213,7 +213,7 @@ void typed_pass(const GatherArguments& a, const Run& run) {
 
 // --- scatter
 
-/// out[i stride] = x[i], `out` at the first element that is written.
+/// out[i stride] = x[i]; `out` points to the first element that is written.
 struct ScatterArguments {
   size_t stride;
   const void* x;
@@ -222,7 +222,7 @@ struct ScatterArguments {
   void each(size_t size, size_t width, const auto& see) {
     see(x, size * width, Access::reads);
     see(out, touched::reach(size, stride, width),
-        touched::written(stride > 1));  // keeps what lies between
+        touched::written(stride > 1));  // elements in between stay
   }
 };
 
@@ -233,7 +233,7 @@ struct ScatterPass {
   using Element = T;
   size_t stride;
   const T* x;
-  T* out;  // its first element that is written
+  T* out;  // the first element that is written
 
   template <int N>
   GV_ELEMENT void at(size_t i) const {

@@ -11,7 +11,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kApart = 256;  // bytes from one stretch to the next, at least
+constexpr size_t kApart = 256;  // the least distance of two ranges in bytes
 
 bool same(const ConstVec& a, const ConstVec& b) {
   return a.data == b.data && a.size == b.size && a.dtype == b.dtype;
@@ -36,7 +36,7 @@ Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
   dtype_ = dtype;
   home_ = Home::workspace;
   const size_t words = (bytes + sizeof(float) - 1) / sizeof(float);
-  fill(on, 0, {there, words, DType::f32});  // bytes too: what is lent is whole words
+  fill(on, 0, {there, words, DType::f32});  // also bytes: ranges are complete words
 }
 
 void Buffer::give_back() {

@@ -1,17 +1,17 @@
 // Workspace: memory for vectors on a device, and the numbers that passes compute there.
 //
-// Memory. One block, allocated at the start, of which ranges are lent (Buffer). They are for the
-// work of one stream alone, so a returned range may be lent again at once: the stream orders the
-// earlier work before the later.
+// Memory. One block, allocated at the start, whose ranges are lent (Buffer). They are for the work
+// of one stream only. So a returned range may be lent again at once: the stream runs the earlier
+// work before the later.
 //
-// Numbers. On the CPU dot() and the like return at once. On a device they cannot, so code that
-// depends on such numbers runs twice: first in ask(), where each call queues its sum and returns 1;
-// then, when all sums have arrived, in answer(), where each call returns its sum. The second run
-// may ask only for sums that the first has asked for, in any order; so which sums it asks for must
-// not depend on the answers. REQUIRES: between the two runs the vectors in question are not
-// written, or the calls name the moment that they mean.
+// Numbers. On the CPU, dot() and similar functions return at once. On a device they cannot, so code
+// that depends on such numbers runs twice: first in ask(), where each call queues its sum and
+// returns 1; then, when all sums have arrived, in answer(), where each call returns its sum. The
+// second run may ask only for sums that the first one asked for, in any order; so which sums it
+// needs must not depend on the answers. REQUIRES: between the two runs the vectors in question are
+// not written, or the calls give a `moment`.
 //
-// Owned and called by the owner of the device.
+// The owner of the device owns and calls it.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,10 +21,10 @@
 
 namespace grapevine {
 
-/// Something that a pass finds out.
+/// A number that a pass computes.
 struct Question {
   enum class What : uint8_t { dot, square_distance, number } what = What::dot;
-  ConstVec x, y;  // of a number x alone, its one element
+  ConstVec x, y;  // `number` uses only x, one element
   size_t moment = 0;
 };
 
@@ -32,13 +32,13 @@ struct Question {
 class Inquiry {
  public:
   bool empty() const { return questions_.empty(); }
-  /// Behind it all of it is there; null: nothing was asked for.
+  /// After this fence all answers are here; null: nothing was asked.
   const Fence& ready() const { return ready_; }
 
  private:
   friend class Workspace;
   std::vector<Question> questions_;
-  std::vector<Lease> slots_;  // of pinned memory, which the passes write
+  std::vector<Lease> slots_;  // of pinned memory; the passes write them
   Fence ready_;
 };
 
@@ -46,28 +46,28 @@ class Workspace {
  public:
   static constexpr size_t kNumbersOfSlot = 30;
 
-  /// REQUIRES: both blocks outlive it, `pinned` has bytes_for() bytes for this many asks at once,
-  /// each of kNumbersOfSlot numbers; one with more numbers counts as several.
+  /// REQUIRES: both blocks outlive it; `pinned` has bytes_for(askings) bytes, for this many asks at
+  /// once. One ask has kNumbersOfSlot numbers; an ask with more counts as several.
   Workspace(Device&, Fences&, Stream, const Block& memory, const Block& pinned, size_t askings);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   static size_t bytes_for(size_t askings);
 
-  /// Contents are unspecified. Too little left is std::bad_alloc.
+  /// Contents are unspecified. Throws std::bad_alloc if too little is left.
   void* take(size_t bytes);
   void give(void*);
-  size_t in_use() const { return in_use_; }  // bytes, rounded up to what is lent at least
+  size_t in_use() const { return in_use_; }  // bytes, rounded up to the unit of lending
   size_t most_in_use() const { return most_; }
 
-  /// Work() with every question queued and answered by 1. Too little pinned memory is
-  /// std::bad_alloc.
+  /// Calls work(), where every question is queued and answered with 1. Throws std::bad_alloc if
+  /// there is too little pinned memory.
   template <class Work>
   void ask(Inquiry& inquiry, Work&& work) {
     const Asking asking(*this, inquiry, Mode::asks);
     work();
     close(inquiry);
   }
-  /// Work() with every question answered. REQUIRES: inquiry.ready() has been seen.
+  /// Calls work(), where every question gets its answer. REQUIRES: inquiry.ready() has been seen.
   template <class Work>
   void answer(Inquiry& inquiry, Work&& work) {
     open(inquiry);
@@ -75,9 +75,9 @@ class Workspace {
     work();
   }
 
-  /// Whether this is in answer(): the sums need not be computed again.
+  /// Whether answer() is running: the sums need not be computed again.
   bool answers() const { return mode_ == Mode::answers; }
-  /// REQUIRES: in ask() or answer(). dot() and the like call it.
+  /// REQUIRES: ask() or answer() is running. dot() and similar functions call it.
   double number_of(const Question&);
 
  private:

@@ -8,7 +8,7 @@
 namespace grapevine {
 namespace {
 
-/// One whole group of 8 levels of kBits (1 to 16) bits: kBits bytes.
+/// A complete group of 8 levels of kBits (1 to 16) bits: kBits bytes.
 template <int kBits>
 GV_ELEMENT void pack_group(const int32_t* levels, uint8_t* bytes) {
   uint64_t low = 0, high = 0;
@@ -38,9 +38,9 @@ GV_ELEMENT void unpack_group(const uint8_t* bytes, int32_t* levels) {
   }
 }
 
-constexpr size_t kLevelBlock = 512;  // elements whose levels are at hand at a time
+constexpr size_t kLevelBlock = 512;  // elements whose levels are kept at a time
 
-/// Packs `size` levels, at most kLevelBlock; the array has room for a whole last group.
+/// Packs `size` levels, at most kLevelBlock; the array must have room for a complete last group.
 template <int kBits>
 void pack_levels(int32_t* levels, size_t size, uint8_t* bytes) {
   size_t i = 0;

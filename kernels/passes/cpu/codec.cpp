@@ -1,4 +1,4 @@
-// One tensor to its bytes and back on the CPU: the twins of codec_passes.hpp.
+// One tensor to its bytes and back on the CPU: the CPU versions of codec_passes.hpp.
 #include "kernels/passes/codec_passes.hpp"
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Call {
   size_t width() const { return size_of(dtype()); }
 };
 
-/// One number, wherever it lies.
+/// Reads one number at any address.
 double read_number(bool wide, const void* from) {
   if (wide) {
     double value;
@@ -57,7 +57,8 @@ void add_at(const Vec& y, size_t i, double a, const void* value) {
   }
 }
 
-/// y += a (the bytes as a vector), which may lie unaligned: through blocks that do not.
+/// y += a (the bytes as a vector). The bytes may be unaligned; they are copied through aligned
+/// blocks.
 void add_raw(const Call& c, const uint8_t* bytes, double a, const Vec& y) {
   split(c.on, y, [&](size_t first, size_t last) {
     constexpr size_t kBlock = 512;
@@ -70,7 +71,7 @@ void add_raw(const Call& c, const uint8_t* bytes, double a, const Vec& y) {
   });
 }
 
-/// A place in each of `count` equal parts of the tensor.
+/// Draws a place in each of `count` equal parts of the tensor.
 template <class Take>
 void for_places(const Tensor& t, Random& random, const Take& take) {
   for (size_t k = 0; k < t.count; ++k) {
@@ -89,7 +90,7 @@ void decode_random_k(const Call& c, Random& places, const uint8_t* bytes, double
   for_places(c.t, places, [&](size_t k, size_t i) { add_at(y, i, a, bytes + k * c.width()); });
 }
 
-/// places, then values.
+/// Writes places, then values.
 void encode_top_k(const Call& c, const ConstVec& v, uint8_t* bytes) {
   const std::vector<uint32_t> places = codec::largest_places(c.build, v, c.t.count);
   std::memcpy(bytes, places.data(), 4 * c.t.count);
@@ -126,7 +127,7 @@ void decode_sign(const Call& c, const uint8_t* bytes, double a, const Vec& y) {
   });
 }
 
-/// The level of v is that of (v / max + 1) / 2 on [0, 2^bits - 1], rounded.
+/// The level of v is (v / max + 1) / 2, scaled to [0, 2^bits - 1] and rounded.
 void encode_quantise(const Call& c, const ConstVec& v, uint8_t* bytes) {
   double most = 0;
   for (const double m : blocks<double>(c.on, v, [&](size_t first, size_t last) {
@@ -158,7 +159,7 @@ Random random_of(const Draws& draws) {
 
 namespace {
 
-/// At the first draw of this tensor.
+/// A stream at the first draw of this tensor.
 Random places_of(const Draws& draws, const Tensor& t) {
   Random places = random_of(draws);
   for (uint64_t k = 0; k < t.first_draw; ++k)
@@ -181,7 +182,7 @@ void run_on(const Execution& on, const CpuBuild& build, bool wide, const EncodeA
     case Kind::identity:
     case Kind::low_rank: break;
   }
-  GV_CHECK((g.tensor.kind == Kind::top_k));  // or another that is one pass
+  GV_CHECK((g.tensor.kind == Kind::top_k));  // or another kind that is one pass
 }
 
 void run_on(const Execution& on, const CpuBuild& build, bool wide, const DecodeArguments& g,
@@ -197,7 +198,7 @@ void run_on(const Execution& on, const CpuBuild& build, bool wide, const DecodeA
     case Kind::quantise: return decode_quantise(c, bytes, g.a, y);
     case Kind::low_rank: break;
   }
-  GV_CHECK((g.tensor.kind == Kind::identity));  // or another that is one pass
+  GV_CHECK((g.tensor.kind == Kind::identity));  // or another kind that is one pass
 }
 
 void run_whole(const CpuBuild& build, bool wide, const EncodeArguments& g, size_t) {

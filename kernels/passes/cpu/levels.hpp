@@ -1,4 +1,4 @@
-// Numbers to packed levels and back in one CPU build, included by packing.hpp.
+// Numbers to packed levels and back in one CPU build; included by packing.hpp.
 #pragma once
 #include "kernels/passes/cpu/bits.hpp"
 #include "kernels/passes/elements_packing.hpp"

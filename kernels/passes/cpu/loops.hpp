@@ -1,7 +1,7 @@
-// The loops over elements of one CPU build. Included by baseline.cpp, avx2.cpp and
-// avx512.cpp, which differ only in the instruction set that they are compiled for.
+// The loops over elements of one CPU build. baseline.cpp, avx2.cpp and avx512.cpp include it; they
+// differ only in the instruction set that they are compiled for.
 //
-// Nothing of the standard library is called here: see passes.hpp.
+// It calls nothing of the standard library: see passes.hpp.
 #pragma once
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -24,7 +24,7 @@ void loop(const Pass pass, size_t first, size_t last) {
 #ifdef __SSE2__
 constexpr size_t kScratchBytes = 2048;
 
-/// Whole lines, aligned on both sides, past the caches.
+/// Streams complete cache lines, aligned on both sides, past the caches.
 template <class T>
 void stream(const T* from, T* to) {
 #ifdef __AVX512F__
@@ -40,8 +40,8 @@ void stream(const T* from, T* to) {
     put(target + k, source[k]);
 }
 
-/// The loop with its written vector sent past the caches: each block is computed into a scratch
-/// block that stays in the nearest cache, and streamed from there.
+/// The loop with streaming stores: each block is computed into a scratch block, which stays in the
+/// L1 cache, and streamed from there.
 template <class Pass>
 void streamed_loop(Pass pass, size_t first, size_t last) {
   using T = typename Pass::Element;
@@ -57,7 +57,7 @@ void streamed_loop(Pass pass, size_t first, size_t last) {
     loop(pass, i, i + block);
     stream(scratch, target + i);
   }
-  _mm_sfence();  // streamed stores are not ordered with what publishes them
+  _mm_sfence();  // streaming stores are otherwise not ordered before the publishing store
   pass.written() = target;
   loop(pass, i, last);
 }

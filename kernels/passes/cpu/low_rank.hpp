@@ -1,5 +1,5 @@
-// The low-rank passes of one CPU build, included by loops.hpp. Sums run in a fixed number of
-// lanes, or row after row, so they are the same in every build and for every split.
+// The low-rank passes of one CPU build; included by loops.hpp. Sums run in a fixed number of lanes,
+// or row after row, so every build and every split gives the same bits.
 #pragma once
 #include "kernels/passes/cpu/orthonormalise.hpp"
 #include "kernels/passes/cpu/times.hpp"
@@ -35,7 +35,7 @@ void add_rows(const ProductArguments& g, size_t row, size_t first, size_t last) 
   }
 }
 
-/// Columns go in tiles whose sums stay in the nearest cache.
+/// Columns are processed in tiles whose sums stay in the L1 cache.
 template <class T>
 void transposed_times(const ProductArguments& g, size_t first, size_t last) {
   with_rank(g.rank, [&](auto rank) {

@@ -1,4 +1,4 @@
-// Moniqua's passes of one CPU build and their noise, included by packing.hpp.
+// Moniqua's passes of one CPU build, and their noise; included by packing.hpp.
 #pragma once
 #include "kernels/passes/cpu/levels.hpp"
 
@@ -57,7 +57,7 @@ inline void philox_round(uint32_t (&c)[4][kPhiloxLanes], uint32_t k0, uint32_t k
   }
 }
 
-/// kernels/base/random.hpp has the same generator for a few numbers.
+/// The generator of kernels/base/random.hpp for many numbers.
 void noise(const uint32_t key[2], const uint32_t counter[4], uint32_t first, uint32_t last,
            uint16_t* to) {
   for (uint32_t block = first; block < last; block += kPhiloxLanes) {
@@ -73,7 +73,7 @@ void noise(const uint32_t key[2], const uint32_t counter[4], uint32_t first, uin
     const uint32_t count = last - block < kPhiloxLanes ? last - block : kPhiloxLanes;
     for (uint32_t l = 0; l < count; ++l, to += 8) {
       const uint32_t words[4] = {c[0][l], c[1][l], c[2][l], c[3][l]};
-      __builtin_memcpy(to, words, sizeof words);  // the low half of a word first
+      __builtin_memcpy(to, words, sizeof words);  // the low half of each word first
     }
   }
 }

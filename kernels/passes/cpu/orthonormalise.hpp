@@ -1,5 +1,5 @@
-// Modified Gram-Schmidt of one CPU build, included by low_rank.hpp: the order of its sums is
-// also that of the CUDA twin.
+// Modified Gram-Schmidt of one CPU build; included by low_rank.hpp. The CUDA version adds in the
+// same order.
 #pragma once
 #include "kernels/passes/elements_low_rank.hpp"
 

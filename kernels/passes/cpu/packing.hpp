@@ -1,4 +1,4 @@
-// The packing passes of one CPU build (packing_passes.hpp), included by loops.hpp.
+// The packing passes of one CPU build (packing_passes.hpp); included by loops.hpp.
 #pragma once
 #include "kernels/passes/cpu/levels.hpp"
 #include "kernels/passes/cpu/moniqua.hpp"

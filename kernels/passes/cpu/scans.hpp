@@ -1,5 +1,5 @@
-// Sums and sizes that a compressor needs first, in one CPU build, included by packing.hpp. The
-// same bits in every build.
+// Sums and maxima that a compressor needs first, in one CPU build; included by packing.hpp. Every
+// build gives the same bits.
 #pragma once
 #include "kernels/passes/cpu/signs.hpp"
 #include "kernels/passes/cpu/sums.hpp"
@@ -39,7 +39,7 @@ double largest(const T* v, size_t first, size_t last) {
   return static_cast<double>(most);
 }
 
-/// Whole groups are tested at once: where few places pass, most groups cost one branch.
+/// Tests complete groups at once: if few places pass, most groups cost one branch.
 template <class T>
 size_t at_least(const T* v, T threshold, size_t first, size_t last, uint32_t* places) {
   size_t count = 0;

@@ -1,4 +1,4 @@
-// Signs to bits and back in one CPU build, included by scans.hpp.
+// Signs to bits and back in one CPU build; included by scans.hpp.
 #pragma once
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 namespace grapevine {
 namespace {
 
-/// A bit for each of 8 elements, set where test(i + k).
+/// One bit for each of 8 elements: test(i + k).
 template <class Test>
 GV_ELEMENT unsigned mask_of(size_t i, const Test& test) {
   unsigned mask = 0;

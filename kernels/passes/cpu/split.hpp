@@ -1,5 +1,5 @@
-// The common part of the CPU passes: selects the best build for this processor, checks views, and
-// splits a pass over threads.
+// Helpers of all CPU passes: select the best build for this processor, check views, and split a
+// pass over threads.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,21 +10,22 @@
 
 namespace grapevine::passes {
 
-constexpr size_t kSplitBytes = size_t{1} << 20;  // below, waking a thread costs more than it brings
+constexpr size_t kSplitBytes = size_t{1} << 20;  // below, waking a thread costs more than it saves
 
-// From here on a vector that is only written goes past the caches: no use can find it there again,
-// and the lines need not be read before they are overwritten.
+// From this size on, a vector that is only written bypasses the caches: it would not stay in them
+// until its next use, and its lines need not be read before they are overwritten.
 constexpr size_t kStreamedBytes = size_t{32} << 20;
 
 const CpuBuild& best_build();
 
 inline bool wide(DType dtype) { return dtype == DType::f64; }
 
-/// A required vector has this length and dtype and is not null.
+/// Checks that a required vector has this length and dtype and is not null.
 template <class View>
 void check_view(const View& view, size_t size, DType dtype) {
   const bool is_there = view.data != nullptr || view.size == 0;
-  if (view.size == size && view.dtype == dtype && is_there) return;  // at once: passes are short
+  // A fast path: passes are short.
+  if (view.size == size && view.dtype == dtype && is_there) return;
   GV_CHECK(view.size == size);
   GV_CHECK(static_cast<int>(view.dtype) == static_cast<int>(dtype));
   GV_CHECK((view.data != nullptr || view.size == 0));
@@ -40,8 +41,8 @@ void check_optional(const ConstVec& x, const View& other) {
   if (other) check_same(x, other);
 }
 
-/// Calls body(first, last) over [0, size), on the threads of the pool if a pass over `bytes` is
-/// worth them.
+/// Calls body(first, last) over [0, size). A pass over more than kSplitBytes is split over the
+/// threads of the pool.
 template <class Range>
 void split(const Execution& on, size_t size, size_t bytes, size_t grain, const Range& body) {
   if (on.pool != nullptr && bytes > kSplitBytes) {
@@ -56,7 +57,7 @@ void split(const Execution& on, const ConstVec& x, const Range& body) {
   split(on, x.size, x.bytes(), kReductionBlock, body);
 }
 
-/// Calls one(first, last) for each block of a reduction, and returns its results in order.
+/// Calls one(first, last) for each block of a reduction; returns the results in order.
 template <class T, class One>
 std::vector<T> blocks(const Execution& on, const ConstVec& x, const One& one) {
   std::vector<T> results((x.size + kReductionBlock - 1) / kReductionBlock);
@@ -71,7 +72,7 @@ std::vector<T> blocks(const Execution& on, const ConstVec& x, const One& one) {
 template <class One>
 double block_sum(const Execution& on, const ConstVec& x, const One& one) {
   double total = 0;
-  if (on.pool == nullptr || x.bytes() <= kSplitBytes) {  // in order: nothing is to be kept
+  if (on.pool == nullptr || x.bytes() <= kSplitBytes) {  // in order, so nothing is stored
     for (size_t i = 0; i < x.size; i += kReductionBlock)
       total += one(i, std::min(x.size, i + kReductionBlock));
     return total;

@@ -1,5 +1,5 @@
-// The reductions of one CPU build, included by loops.hpp. Sums run in double lanes and are
-// folded in a fixed order, so they too are the same in every build.
+// The reductions of one CPU build; included by loops.hpp. Sums run in double lanes and are folded
+// in a fixed order, so they have the same bits in every build.
 #pragma once
 #include "kernels/passes/passes.hpp"
 
@@ -14,8 +14,8 @@ inline double fold(double (&lane)[kReductionLanes]) {
   return lane[0];
 }
 
-/// Adds term(i) to lane i mod kReductionLanes; `term` is inlined and the inner loop becomes one or
-/// a few vector instructions.
+/// Adds term(i) to lane i mod kReductionLanes. `term` is inlined, and the inner loop becomes a few
+/// vector instructions.
 template <class Term>
 double sum(size_t first, size_t last, const Term& term) {
   double lane[kReductionLanes] = {};

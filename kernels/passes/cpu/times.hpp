@@ -1,4 +1,4 @@
-// X times a thin factor in one CPU build, included by low_rank.hpp.
+// X times a thin factor in one CPU build; included by low_rank.hpp.
 #pragma once
 #include "kernels/passes/elements_low_rank.hpp"
 #include "kernels/passes/passes.hpp"
@@ -64,7 +64,7 @@ void times_rows(const ProductArguments& g, size_t row) {
   }
 }
 
-/// Rows go together as far as there are registers for their sums.
+/// As many rows are processed together as there are registers for their sums.
 template <class T>
 void times(const ProductArguments& g, size_t first, size_t last) {
   constexpr int some = kVectorBytes == 64 ? 4 : 2;

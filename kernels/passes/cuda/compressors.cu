@@ -1,6 +1,6 @@
-// The CUDA twins of codec_passes.hpp: tensors to bytes and back. Simple: a thread for each group of
-// 8 numbers whose bits are packed, and byte by byte where bytes may lie anywhere. Queued and no
-// more, as those of ops.cu.
+// The CUDA versions of codec_passes.hpp: tensors to bytes and back. Simple: one thread per group of
+// 8 packed numbers, and byte by byte, because bytes may be unaligned. They are only queued, like
+// those of ops.cu.
 #include <cuda_runtime.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ using codec::Kind;
 using codec::Tensor;
 using codec::TopKState;
 
-/// One number, wherever it lies.
+/// Reads one number at any address.
 template <class T>
 __device__ T read_number(const uint8_t* from) {
   T value;
@@ -81,7 +81,7 @@ class UnpackedGroup {
   uint64_t held_ = 0;
 };
 
-// --- draws: the generator of random.hpp
+// --- draws, with the generator of random.hpp
 
 struct PhiloxBlock {
   uint32_t words[4];
@@ -115,7 +115,7 @@ __global__ void draw(const Draws draws, T* out, size_t size) {
     out[i] = T(-1 + 2 * (static_cast<double>(bits_of(draws, i) >> 11) * 0x1p-53));
 }
 
-/// The place that is drawn in the k-th of t.count equal parts of the tensor.
+/// The place drawn in the k-th of t.count equal parts of the tensor.
 __device__ size_t place_of(const Tensor& t, const Draws& draws, size_t k) {
   const size_t first = k * t.size / t.count;
   const size_t length = (k + 1) * t.size / t.count - first;
@@ -181,8 +181,8 @@ __global__ void add_signs(double a, const uint8_t* bytes, T* y, size_t size) {
 
 // --- quantise
 
-/// The largest |v| that is no NaN: numbers from 0 on are ordered as their bits are. `most` begins
-/// as 0.
+/// The largest |v| that is not NaN. Non-negative floats have the order of their bits. `most` must
+/// be 0 at the start.
 template <class T>
 __global__ void find_largest(const T* v, size_t size, unsigned long long* most) {
   __shared__ unsigned long long here;
@@ -226,8 +226,8 @@ __global__ void dequantise(int bits, double a, const uint8_t* bytes, T* y, size_
   });
 }
 
-// --- top-k: the least key that is kept, digit by digit; then the kept ones of each block of the
-// reduction are counted, and each finds its place in the bytes from those before it
+// --- top-k: finds the least key that is kept, digit by digit; counts the kept keys of each block;
+// the counts before a key give its place in the bytes
 
 __device__ uint64_t key_of(float v) {
   uint32_t bits;
@@ -252,7 +252,7 @@ __global__ void begin_search(TopKState* state, uint32_t count) {
   state->ties = count;
 }
 
-/// Counts the digits at `shift` of the keys whose higher digits are those of `least`.
+/// Counts the digits at `shift` of the keys that agree with `least` in all higher digits.
 template <class T>
 __global__ void count_digits(const T* v, size_t size, int shift, TopKState* state) {
   __shared__ uint32_t digits[TopKState::kDigits];
@@ -268,7 +268,7 @@ __global__ void count_digits(const T* v, size_t size, int shift, TopKState* stat
   if (digits[threadIdx.x] > 0) atomicAdd(&state->digits[threadIdx.x], digits[threadIdx.x]);
 }
 
-/// The digit of the key that is kept last.
+/// Sets this digit of the least key that is kept.
 __global__ void choose_digit(int shift, TopKState* state) {
   uint32_t left = state->ties;
   uint64_t digit = TopKState::kDigits - 1;
@@ -280,7 +280,8 @@ __global__ void choose_digit(int shift, TopKState* state) {
     state->digits[k] = 0;
 }
 
-/// counts[b] and counts[blocks + b]: the keys of block b above the least one, and equal to it.
+/// counts[b] and counts[blocks + b]: the numbers of keys in block b above the least key and equal
+/// to it.
 template <class T>
 __global__ void count_kept(const T* v, size_t size, size_t blocks, const TopKState* state,
                            uint32_t* counts) {
@@ -305,7 +306,7 @@ __global__ void count_kept(const T* v, size_t size, size_t blocks, const TopKSta
   }
 }
 
-/// Each count becomes the sum of those before it.
+/// Replaces each count by the sum of the counts before it.
 __global__ void sum_before(size_t blocks, uint32_t* counts) {
   uint32_t sum = 0;
   counts += threadIdx.x * blocks;
@@ -316,7 +317,7 @@ __global__ void sum_before(size_t blocks, uint32_t* counts) {
   }
 }
 
-/// The sum of `mine` over the threads before this one; `all` gets that over all threads.
+/// The sum of `mine` over the threads before this one; `all` gets the sum over all threads.
 __device__ uint32_t sum_before_me(uint32_t mine, uint32_t& all) {
   __shared__ uint32_t sums[kThreads];
   const unsigned me = threadIdx.x;
@@ -330,11 +331,11 @@ __device__ uint32_t sum_before_me(uint32_t mine, uint32_t& all) {
   __syncthreads();
   all = sums[kThreads - 1];
   const uint32_t before = sums[me] - mine;
-  __syncthreads();  // all have read
+  __syncthreads();  // all threads have read
   return before;
 }
 
-/// places, then values.
+/// Writes places, then values.
 template <class T>
 __global__ void write_kept(const T* v, size_t size, size_t blocks, const TopKState* state,
                            const uint32_t* counts, size_t count, uint8_t* bytes) {
@@ -402,7 +403,7 @@ __global__ void add_moniqua(T inverse, T a, const T* x, const uint8_t* sent,
   });
 }
 
-// --- from arguments to kernels
+// --- launches
 
 template <class T>
 void queue_top_k(const Tensor& t, const T* v, void* scratch, uint8_t* bytes, cudaStream_t stream) {

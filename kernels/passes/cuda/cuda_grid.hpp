@@ -1,4 +1,4 @@
-// How the CUDA twins are cut up into threads, and their sums, which have the bits of the CPU's.
+// The division of the CUDA versions into threads, and their sums, which have the CPU's bits.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -15,7 +15,7 @@ constexpr int kAhead = 8;               // numbers that a thread loads before it
 
 cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-/// Of the device that was current first; it sets how a pass is cut up, never what it computes.
+/// The count of the first current device. It affects the division of a pass, never its result.
 int processors() {
   static const int count = [] {
     int device = 0;
@@ -33,7 +33,8 @@ unsigned blocks_for(size_t threads) {
       std::clamp<size_t>(wanted, 1, static_cast<size_t>(processors()) * kBlocksPerProcessor));
 }
 
-/// Elements [head, head + N * packs) go N at a time, the few before and after them one at a time.
+/// Processes elements [head, head + N * packs) N at a time, and the few before and after one at a
+/// time.
 template <int N, class Pass>
 __global__ void run_pass(const Pass pass, size_t head, size_t packs, size_t size) {
   const size_t me = blockIdx.x * size_t{kThreads} + threadIdx.x;
@@ -44,7 +45,7 @@ __global__ void run_pass(const Pass pass, size_t head, size_t packs, size_t size
   for (size_t i = tail + me; i < size; i += all) pass.template at<1>(i);
 }
 
-/// Blocks of kReductionBlock elements, each by as many neighbouring threads as it has lanes.
+/// Sums blocks of kReductionBlock elements; as many neighbouring threads as lanes sum one block.
 template <class Term>
 __global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* partial) {
   constexpr unsigned kLanes = kReductionLanes;
@@ -72,7 +73,7 @@ __global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* 
   }
 }
 
-/// The sums of all blocks of `size` elements, in `partial`; returns how many these are.
+/// Queues the sums of all blocks of `size` elements into `partial`; returns the number of blocks.
 template <class Term>
 size_t queue_block_sums(const Term& term, size_t size, double* partial, cudaStream_t stream) {
   const size_t blocks = (size + kReductionBlock - 1) / kReductionBlock;

@@ -1,5 +1,5 @@
-// The CUDA twins of the low-rank passes. Simple: a block per row, a thread per column. Queued and
-// no more, as those of ops.cu.
+// The CUDA versions of the low-rank passes. Simple: one block per row, or one thread per column.
+// They are only queued, like those of ops.cu.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ unsigned blocks_for(size_t wanted) {
   return static_cast<unsigned>(std::clamp<size_t>(wanted, 1, kMostBlocks));
 }
 
-/// Folds the block's values in a fixed tree; the sum is in thread 0.
+/// Adds the block's values in a fixed tree; thread 0 has the sum.
 template <class T>
 __device__ T block_sum(T value) {
   __shared__ T lanes[kThreads];
@@ -51,7 +51,7 @@ __global__ void times_rows(const ProductArguments g) {
   }
 }
 
-/// A thread sums a column over the rows, one after the other: the CPU's order, and its bits.
+/// A thread sums a column over the rows in the CPU's order, so it gets the CPU's bits.
 template <class T, int kRank>
 __global__ void sum_columns(const ProductArguments g) {
   const T* factor = static_cast<const T*>(g.factor);
@@ -106,7 +106,7 @@ __global__ void gram_schmidt(size_t rows, size_t rank, T* factor) {
       column[i] = T(static_cast<double>(column[i]) * inverse);
     }
     for (size_t later = k + 1; later < rank; ++later) {
-      T* const other = factor + later * rows;  // a thread meets only elements that it wrote itself
+      T* const other = factor + later * rows;  // a thread reads only elements that it wrote itself
       const double share = ortho_dot(column, other, rows, lane);
       for (size_t i = threadIdx.x; i < rows; i += kOrthoLanes) {
         other[i] = T(static_cast<double>(other[i]) - share * static_cast<double>(column[i]));

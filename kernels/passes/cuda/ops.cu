@@ -1,5 +1,5 @@
-// The CUDA twins: elementwise passes in grid-stride loops. They are queued and no more: no
-// call here waits, allocates or looks at an error (passes.hpp).
+// The CUDA versions: elementwise passes in grid-stride loops. They are only queued: no call here
+// waits, allocates or checks for an error (passes.hpp).
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace {
 
 __global__ void set(double* result, double value) { *result = value; }
 
-/// As run_pass, of a pass that says whether what it saw is finite: `result` becomes 0 where not.
+/// Like run_pass, for a pass that returns whether its elements are finite: if not, `result` becomes
+/// 0.
 template <int N, class Pass>
 __global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t size,
                            double* result) {
@@ -29,8 +30,8 @@ __global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t si
 
 constexpr size_t kPackBytes = 16;
 
-/// How many elements the pointers of a call are behind where a pack may begin, if all are equally
-/// many. A pack of a vector has 16 bytes, of a rounded one as many elements.
+/// The distance in elements of a call's pointers from the last aligned pack, if it is equal for
+/// all. A pack has 16 bytes; a pack of a bf16 vector has as many elements.
 struct Alignment {
   bool known = false, common = true;
   size_t offset = 0;
@@ -44,7 +45,7 @@ struct Alignment {
   }
 };
 
-/// Of the vectors that are as long as the pass: others are not read in packs.
+/// Only vectors as long as the pass count: others are not read in packs.
 template <class Arguments>
 Alignment alignment_of(Arguments a, size_t size, size_t width) {
   Alignment alignment;
@@ -56,7 +57,7 @@ Alignment alignment_of(Arguments a, size_t size, size_t width) {
   return alignment;
 }
 
-/// Calls start(N, head, packs): packs of N where every pointer allows it, else of one.
+/// Calls start(N, head, packs): packs of N if every pointer allows it, else of one.
 template <class T, class Start>
 void in_packs(const Alignment& alignment, size_t size, const Start& start) {
   constexpr int n = kPackBytes / sizeof(T);
@@ -138,7 +139,7 @@ template <class T> struct SquaredDifference {
   }
 };
 
-/// One thread adds, in the CPU's order, what all of its block have loaded.
+/// All threads of the block load; one thread adds in the CPU's order.
 __global__ void add_in_order(const double* partial, size_t blocks, double* result) {
   __shared__ double loaded[kThreads];
   double sum = 0;
