@@ -17,7 +17,7 @@
 namespace grapevine {
 namespace {
 
-// A message of one segment is a table {segments - 1, words of the segment}, a root pointer, and
+// A message of one segment is: a table {segments - 1, words of the segment}, a root pointer, and
 // the struct.
 constexpr size_t kStructWords = 9;
 constexpr size_t kSegmentWords = 1 + kStructWords;
@@ -28,7 +28,8 @@ static_assert(capnp::_::structSize<wire::Header>().pointers == 0);
 static_assert(capnp::_::structSize<wire::Parcel>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::Parcel>().pointers == 0);
 
-static_assert(std::endian::native == std::endian::little);  // payloads travel as they lie
+// Payloads are sent in their memory format.
+static_assert(std::endian::native == std::endian::little);
 
 // The first 16 bytes of every header: the table, and a struct pointer with offset 0, 9 words and
 // no pointers.
@@ -69,11 +70,11 @@ Error parcel_refused(const std::string& what, uint64_t value, const std::string&
   return parcel_refused(what, std::to_string(value), accepted);
 }
 
-// Of numbers, because words of Cap'n Proto cannot be copied.
+// An array of numbers, because words of Cap'n Proto cannot be copied.
 using Segment = std::array<uint64_t, kSegmentWords>;
 static_assert(sizeof(Segment) == kSegmentWords * sizeof(capnp::word));
 
-/// A message with a root of this type, which `fill` sets.
+/// A message whose root has this type; `fill` sets the root.
 template <class Root, class Fill>
 HeaderBytes encoded(Fill fill) {
   alignas(capnp::word) Segment segment{};
@@ -90,15 +91,15 @@ bool has_prefix(std::span<const std::byte> bytes) {
   return std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) == 0;
 }
 
-/// On the stack because `bytes` may lie at any address. The prefix holds the only pointer there is,
-/// so an unchecked read cannot leave these words.
+/// A copy on the stack, because `bytes` may be unaligned. The prefix contains the only pointer, so
+/// an unchecked read cannot leave these words.
 Segment segment_of(std::span<const std::byte> bytes) {
   Segment segment;
   std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof(segment));
   return segment;
 }
 
-/// In elements: count * size may not fit 64 bits.
+/// The limit in elements, because count * size may not fit 64 bits.
 uint64_t most_elements(uint64_t max_payload_bytes, DType dtype) {
   return std::min(max_payload_bytes, kMaxPayloadBytes) / size_of(dtype);
 }
@@ -223,7 +224,7 @@ Status judge(const StatePiece& m, const Parcel&) {
   return Done{};
 }
 
-/// REQUIRES: which() is known, and so is the way of a mean's piece.
+/// REQUIRES: which() and a mean piece's way are known.
 Parcel value_of(wire::Parcel::Reader root) {
   Parcel p;
   p.dtype = static_cast<DType>(root.getDtype());

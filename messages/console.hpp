@@ -1,4 +1,4 @@
-// The requests of a console to a node, and the answers. Values; `grapevine ctl` and scripts send
+// The requests of a console to a node, and the answers. Values. `grapevine ctl` and scripts send
 // them on a separate link, whose Hello has the purpose `console`.
 #pragma once
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace grapevine {
 
-constexpr size_t kTextBytes = 48 * 1024;  // of a request's argument, or of one part of an answer
+constexpr size_t kTextBytes = 48 * 1024;  // in a request's argument, or in one part of an answer
 constexpr size_t kAnswerBytes = 1 << 20;  // of a snapshot, in all parts of one answer
 
 enum class ConsoleVerb : uint8_t {
@@ -25,14 +25,14 @@ enum class ConsoleVerb : uint8_t {
 struct ConsoleRequest {
   ConsoleVerb verb = ConsoleVerb::status;
   std::string argument = {};  // a spec, or the text of a plan
-  // Of a snapshot: 0 has a mean taken and described, as JSON with its number; that number has its
-  // bytes told, from `offset` on, at most kAnswerBytes of them.
+  // For a snapshot. mean 0: the node takes a mean and describes it as JSON, with its number. That
+  // number: the node sends the mean's bytes from `offset` on, at most kAnswerBytes of them.
   uint64_t mean = 0, offset = 0;
   bool operator==(const ConsoleRequest&) const = default;
 };
 
-/// Parts of one answer, in order; `text` is JSON where the request was served. The last part of an
-/// answer with bytes has their hash (piece_hash).
+/// Parts of one answer, in order. `text` is JSON if the node served the request. The last part of
+/// an answer with bytes has their hash (piece_hash).
 struct ConsoleReply {
   bool ok = true;
   bool more = false;

@@ -1,4 +1,4 @@
-// Readers of the schema into values. Bounds are compared before anything is copied.
+// Reads the schema into values. Bounds are checked before anything is copied.
 #include <fmt/core.h>
 
 #include <capnp/message.h>
@@ -24,7 +24,7 @@ static_assert(int(wire::NcclTalk::EndReason::BROKEN) == int(NcclEnd::Reason::bro
 
 Error refused(const std::string& why) { return world_error("message refused: " + why); }
 
-/// The first refusal stands; what is read after it is empty.
+/// Keeps the first refusal; later reads give empty values.
 struct Judge {
   std::string why;
 
@@ -41,7 +41,7 @@ struct Judge {
       refuse(fmt::format("{} of {} elements, accepted: at most {}", what, elements, most));
     return why.empty() ? elements : 0;
   }
-  /// All of them, or none: a console has no key.
+  /// All bytes, or none: a console has no key.
   template <size_t N>
   std::array<uint8_t, N> raw(const char* what, capnp::Data::Reader data, bool needed = true) {
     std::array<uint8_t, N> raw{};
@@ -146,7 +146,7 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   m.graph.version = in.getGraphVersion();
   m.graph.node = judge.text("graphNode", in.getGraphNode(), kNameBytes);
   m.graph.topology = judge.text("topology", in.getTopology(), kSpecBytes);
-  if (m.graph.version > 0) {  // else nobody has asked for it, and nobody has signed it
+  if (m.graph.version > 0) {  // version 0: nobody requested it, so nobody signed it
     m.graph.key = judge.raw<32>("graphKey", in.getGraphKey(), false);
     m.graph.signature = judge.raw<64>("graphSignature", in.getGraphSignature(), false);
   }
@@ -290,7 +290,7 @@ Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
     words = aligned;
   }
   try {
-    // Pointers of one message may lead to the same words more than once, but not without end.
+    // Pointers of one message may point to the same words more than once, but only finitely often.
     capnp::FlatArrayMessageReader reader(words, {4 * words.size() + 64, 16});
     Judge judge;
     ControlMessage m = read(judge, reader.getRoot<Control>());

@@ -1,4 +1,4 @@
-// Values into the schema's builders.
+// Writes values into the schema's builders.
 #include <fmt/core.h>
 
 #include <capnp/message.h>
@@ -212,7 +212,7 @@ void fill(Control::Builder out, const NcclTalk& m) {
 
 Result<std::vector<std::byte>> encode_control(const ControlMessage& m) {
   if (const Status valid = validate(m); !valid) return valid.error();
-  // Most messages are a frame's header or a probe: these stay in the segment on the stack.
+  // Most messages are a frame's header or a probe, and fit into the segment on the stack.
   capnp::word first[64];
   std::memset(first, 0, sizeof first);
   capnp::MallocMessageBuilder message(kj::arrayPtr(first, 64));

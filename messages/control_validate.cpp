@@ -12,10 +12,10 @@
 namespace grapevine {
 namespace {
 
-/// The first refusal stands.
+/// Keeps the first refusal.
 class Validator {
  public:
-  /// `several` lines: newlines and tabs are printable too.
+  /// `several`: more than one line, so newlines and tabs are allowed, too.
   Validator& text(const char* what, std::string_view text, size_t most, bool several = false) {
     if (text.size() > most)
       refuse(fmt::format("{} of {} bytes, accepted: at most {}", what, text.size(), most));
@@ -101,7 +101,7 @@ void judge(Validator& j, const FetchState& m) { j.list("pieces", m.pieces.size()
 void judge(Validator& j, const Manifest& m) {
   j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
   j.list("numbers", m.numbers.size(), kMaxNumbers);
-  for (const uint64_t number : m.numbers)  // counts of steps: one more is another number
+  for (const uint64_t number : m.numbers)  // counts of steps: a double would round larger ones
     j.holds(number <= kMaxCount, "numbers, accepted: up to 2^53");
   j.holds(std::isfinite(m.usual_step) && m.usual_step >= 0,
           "usualStep, accepted: finite and at least 0");

@@ -48,7 +48,7 @@ class Writer {
 
 uint64_t run_of(const Hello& hello) { return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1); }
 
-// Decide here for a new field whether its owner signs it.
+// For a new field, decide here whether its owner signs it.
 FactBytes fact_bytes(uint64_t run, const Member& m) {
   const auto& [node, incarnation, refutations, state, address, first_rank, ranks, ready, finished,
                accuser, key, gone, unreachable, mean, last_word, generation, stops, means_asked,

@@ -46,7 +46,7 @@ static_assert(int(wire::GuestKind::WELCOME) == int(GuestKind::welcome));
 constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite | kGuestNotSaved |
                             kGuestAside | kGuestOver | kGuestMoved | kGuestEmpty | kGuestSeat;
 
-// The table of a message of one segment, and the pointer to its root.
+// The table of a message with one segment, and the pointer to its root.
 constexpr std::array<uint8_t, 16> kRecordPrefix{0, 0, 0, 0, kRecordSegmentWords, 0, 0, 0,
                                                 0, 0, 0, 0, kRecordStructWords,  0, 0, 0};
 
@@ -54,7 +54,8 @@ Error record_refused(const std::string& what, uint64_t value, const std::string&
   return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
 }
 
-/// Takes the text before the next `end`, or all of it, and that `end` off the front.
+/// Removes the text before the next `end`, and that `end`, from the front; without an `end`, all of
+/// the text. Returns the text.
 std::string_view take_until(char end, std::string_view& text) {
   const std::string_view part = text.substr(0, text.find(end));
   text.remove_prefix(std::min(part.size() + 1, text.size()));
@@ -73,12 +74,12 @@ bool is_measure(std::string_view name) {
   });
 }
 
-/// The first words of the lines of a layout, in the order of the lines.
+/// The first words of the lines of a layout, in their order.
 constexpr std::array<std::string_view, 4> kParts{"trained", "aside", "aside64", "tied"};
 constexpr size_t kTied = 3;
 constexpr std::string_view kOuter = "outer";
 
-/// Takes the lines of a layout, one after the other.
+/// Reads the lines of a layout in order.
 class LayoutReader {
  public:
   Status read(std::string_view line);
@@ -94,9 +95,9 @@ class LayoutReader {
 
   GuestLayout layout_;
   std::set<std::string> names_;
-  std::map<std::string, uint64_t, std::less<>> elements_;  // of those that are not tied
+  std::map<std::string, uint64_t, std::less<>> elements_;  // of tensors that are not tied
   uint64_t all_ = 0;
-  size_t line_ = 0, part_ = 0;  // part: of kParts, the last one
+  size_t line_ = 0, part_ = 0;  // part: index of the last one in kParts
 };
 
 Status LayoutReader::read(std::string_view line) {
@@ -129,7 +130,7 @@ Status LayoutReader::read_outer(std::string_view numbers) {
   return Done{};
 }
 
-/// Its elements and those before it stay within the bound, and so do its strides where it has none.
+/// Checks that all elements so far, and the strides of an empty tensor, stay within the bound.
 Status LayoutReader::read_tensor(std::string name, std::string_view sizes) {
   GuestLayout::Tensor tensor{std::move(name), {}};
   uint64_t elements = 1, extent = 1;  // extent: a size of 0 counts as 1
@@ -157,7 +158,7 @@ Status LayoutReader::read_tied(std::string name, std::string_view rest) {
   GuestLayout::Tied tied{std::move(name), std::string(take_until(' ', rest)), {}, {}};
   const auto of = elements_.find(tied.of);
   if (of == elements_.end()) return bad("tied to a tensor that there is not");
-  uint64_t elements = 1, last = 0;  // last: the furthest element that it has
+  uint64_t elements = 1, last = 0;  // last: its furthest element
   const bool is_empty = of->second == 0;
   while (!rest.empty()) {
     const std::string_view side = take_until(' ', rest);
@@ -237,7 +238,7 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
     return world_error("record refused: malformed, not one segment with one record");
   alignas(capnp::word) std::array<uint64_t, kRecordSegmentWords> segment;
   std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof segment);
-  // The prefix holds the only pointer there is, so this cannot leave the segment.
+  // The prefix contains the only pointer, so this cannot leave the segment.
   const auto root = capnp::readMessageUnchecked<wire::GuestRecord>(
       reinterpret_cast<const capnp::word*>(segment.data()));
   if (root.getVersion() != kGuestVersion)

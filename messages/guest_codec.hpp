@@ -1,5 +1,5 @@
-// The codec of what guests say: GuestRecord to bytes and back, by the schema in guest.capnp, and
-// the text of a join to a GuestLayout. Validated here, once.
+// The codec of guests' messages: GuestRecord to bytes and back, by the schema in guest.capnp, and
+// the text of a join to a GuestLayout. Each is validated once.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -13,27 +13,27 @@ namespace grapevine {
 
 constexpr uint16_t kGuestVersion = 2;
 constexpr size_t kGuestRecordBytes = 80;
-constexpr uint64_t kGuestTextBytes = uint64_t{16} << 20;  // of a layout or a refusal, at most
-constexpr uint64_t kGuestReportBytes = 512;               // of a report, at most
+constexpr uint64_t kGuestTextBytes = uint64_t{16} << 20;  // in a layout or a refusal, at most
+constexpr uint64_t kGuestReportBytes = 512;               // in a report, at most
 constexpr uint64_t kGuestElements = uint64_t{1} << 34;    // trained and aside together, at most
 
 using GuestRecordBytes = std::array<std::byte, kGuestRecordBytes>;
 
 GuestRecordBytes encode(const GuestRecord&);
 
-/// Refuses, with one line: another length, what is not one segment with one such struct, another
-/// version, an unknown kind or flag, a dtype other than fp32, a text above kGuestTextBytes of a
-/// join, a refusal or what is said of a checkpoint, or above kGuestReportBytes of a report.
+/// Refuses, with one line: another length; anything but one segment with one such struct; another
+/// version; an unknown kind or flag; a dtype other than fp32; a text above kGuestTextBytes in a
+/// join, a refusal or a checkpoint's result, or above kGuestReportBytes in a report.
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 
-/// Refuses, with one line: a line that begins with none of the words, or behind those that follow
-/// it, an outer rate that is not above 0 or a momentum that is not from 0 to below 1, nothing
-/// trained, a name that is empty, given twice or has control characters, a size that is no number
-/// or negative, more than kGuestElements in all, a tied name that is no view of all of a tensor.
+/// Refuses, with one line: a line with an unknown first word or out of order; an outer rate that is
+/// not above 0; a momentum outside [0, 1); a layout that trains nothing; a name that is empty,
+/// repeated or has control characters; a size that is no number or negative; more than
+/// kGuestElements in all; a tied name that is no view of a complete tensor.
 Result<GuestLayout> read_guest_layout(std::string_view text);
 
-/// Refuses, with one line: no line or more than kGuestMeasures, a name that is none or given twice,
-/// a value that is no finite number.
+/// Refuses, with one line: no line or more than kGuestMeasures; an invalid or repeated name; a
+/// value that is no finite number.
 Result<GuestReport> read_guest_report(std::string_view text);
 
 }  // namespace grapevine

@@ -20,7 +20,7 @@ constexpr uint64_t id_of(const PublicKey& key) {
   return id;
 }
 
-/// A process's own key at work, and its judgement of others'.
+/// The process's own key for signing, and the check of others' signatures.
 struct Signing {
   PublicKey key = {};
   std::function<Signature(std::span<const std::byte>)> sign;

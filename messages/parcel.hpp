@@ -1,6 +1,6 @@
-// Parcel: a payload that two nodes exchange for themselves, not for a pair of ranks: a piece of a
-// mean, a piece of a rank's state. Values; their fields tell what they hold. The payload follows,
-// `count` elements of `dtype`.
+// Parcel: a payload between two nodes rather than two ranks: a piece of a mean, or a piece of a
+// rank's state. Values; their fields describe the content. The payload follows: `count` elements of
+// `dtype`.
 #pragma once
 #include <cstdint>
 #include <variant>
@@ -13,20 +13,20 @@ namespace grapevine {
 /// A piece of a mean over ranks, sent along the tree of its number (actors/cluster/mean_exchange).
 struct MeanPiece {
   enum class Way : uint8_t {
-    up = 0,  // a sum over the sender's part of the tree: fp64, or packed bytes (mean_sums.hpp)
-    down     // the mean itself, the root's bits
+    up = 0,  // a sum over the sender's subtree: fp64, or packed bytes (mean_sums.hpp)
+    down     // the mean, with the root's bits
   };
   Way way = Way::up;
   uint64_t mean = 0;    // its number
-  uint32_t vector = 0;  // which of the vectors that are averaged
+  uint32_t vector = 0;  // which of the averaged vectors
   uint64_t offset = 0;  // of the first element, in that vector
-  uint32_t ranks = 0;   // up: that are in the sum; down: in the mean. 0: all have diverged
+  uint32_t ranks = 0;   // up: in the sum; down: in the mean. 0: all have diverged
   bool operator==(const MeanPiece&) const = default;
 };
 
-/// Asks a neighbour in that tree for pieces of a mean, counted over all vectors: from `from` on, up
-/// to `until`. Without `again` the pieces before `from` have arrived, and earlier requests may
-/// still be under way.
+/// Asks a neighbour in that tree for pieces of a mean, counted over all vectors: from `from` to
+/// below `until`. Without `again`, the pieces before `from` have arrived, and earlier requests may
+/// still be on their way.
 struct MeanAsk {
   MeanPiece::Way way = MeanPiece::Way::up;
   bool again = false;
@@ -37,9 +37,9 @@ struct MeanAsk {
 
 constexpr size_t kMaxPieces = 4096;  // of a snapshot
 
-/// A piece of a snapshot of one rank's state, checked against its hash in the Manifest.
+/// A piece of a snapshot of one rank's state; it is checked against its hash in the Manifest.
 struct StatePiece {
-  uint64_t transfer = 0;  // the asker's number
+  uint64_t transfer = 0;  // the requester's number
   uint32_t piece = 0;
   bool operator==(const StatePiece&) const = default;
 };

@@ -1,4 +1,4 @@
-// The bounds of rates that a peer may tell of an edge. The codec refuses a value outside them.
+// The bounds of a rate that a peer may report for an edge. The codec refuses other values.
 #pragma once
 
 namespace grapevine {

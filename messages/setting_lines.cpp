@@ -10,7 +10,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kNameLength = 31, kValueLength = 95;  // two fit into the reason of a refusal
+constexpr size_t kNameLength = 31, kValueLength = 95;  // two fit into a refusal's reason
 
 bool fits(std::string_view name, std::string_view value) {
   return !name.empty() && name.size() <= kNameLength && value.size() <= kValueLength &&

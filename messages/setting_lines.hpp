@@ -1,4 +1,4 @@
-// Settings as a Hello carries them: "name=value" lines.
+// Settings in a Hello: "name=value" lines.
 #pragma once
 #include <map>
 #include <string>
@@ -7,11 +7,11 @@ namespace grapevine {
 
 using SettingLines = std::map<std::string, std::string>;
 
-/// At most kSettingsBytes. A setting that is not printable or too long for a line is left out: a
+/// At most kSettingsBytes. Leaves out a setting that is not printable or too long for a line; a
 /// joining node is not told it.
 std::string text_of(const SettingLines&);
 
-/// Leaves out lines that are not settings.
+/// Ignores lines that are no settings.
 SettingLines setting_lines(const std::string& text);
 
 }  // namespace grapevine
