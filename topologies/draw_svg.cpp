@@ -1,5 +1,4 @@
-// A graph as a picture: a torus as its grid, a tree from its centre outwards, all others on a
-// circle.
+// Draws a graph: a torus as its grid, a tree from its centre outwards, all others on a circle.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kSize = 800;   // of the drawing; the caption stands below
+constexpr double kSize = 800;   // of the drawing; the caption is below it
 constexpr double kReach = 340;  // from the middle to the outermost ranks
 constexpr double kPi = std::numbers::pi;
 constexpr int kLabelledRanks = 64;
@@ -57,7 +56,7 @@ Layout grid(int rows, int columns) {
   return layout;
 }
 
-/// Takes the leaves away until one or two ranks are left; the smaller of them.
+/// Removes leaves until one or two ranks are left; returns the smaller one.
 int centre_of_tree(const Topology& tree) {
   std::vector<int> left, leaves;
   for (int rank = 0; rank < tree.ranks(); ++rank) {
@@ -77,7 +76,8 @@ int centre_of_tree(const Topology& tree) {
   return *std::ranges::min_element(leaves);
 }
 
-/// Depth is the distance from the middle; every branch gets a sector in proportion to its leaves.
+/// A rank's depth is its distance from the middle; every branch gets a sector in proportion to its
+/// leaves.
 Layout radial_tree(const Topology& tree) {
   const auto ranks = static_cast<size_t>(tree.ranks());
   std::vector<int> order{centre_of_tree(tree)};
@@ -133,7 +133,7 @@ std::string line(Point a, Point b) {
   return fmt::format("M{} {}L{} {}", tenths(a.x), tenths(a.y), tenths(b.x), tenths(b.y));
 }
 
-/// An edge that closes the grid leaves it on one side and comes back on the other.
+/// An edge between opposite borders of the grid leaves on one side and returns on the other.
 std::string path_of(const Edge& edge, const Layout& layout) {
   const Point a = layout.points[edge.i], b = layout.points[edge.j];
   if (layout.columns == 0) return line(a, b);

@@ -1,9 +1,10 @@
-// A graph from a file, an edge a line:
+// Reads a graph from a file, one edge per line:
 //
-//   i j rate      in exchanges per unit of time; or no rate in any line, then as of a named graph
-//   i,j,rate      commas, semicolons, blanks and tabs are one
-//   i j {'weight': rate, 'color': 'red'}      as networkx.write_edgelist writes them: of what it
-//                                             knows of an edge, weight or rate is the rate
+//   i j rate      rate in exchanges per unit of time. If no line has a rate, the rates are those
+//                 of a named graph
+//   i,j,rate      commas, semicolons, blanks and tabs are equivalent
+//   i j {'weight': rate, 'color': 'red'}      the format of networkx.write_edgelist; the
+//                                             attribute weight or rate is the rate
 //
 // Everything after a # is a comment, empty lines are allowed, and the first other line may be a
 // header.
@@ -41,7 +42,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-// A line: its words, and what stands in its braces.
+// A line: its words, and the text in its braces.
 struct Parts {
   std::vector<std::string_view> words;
   std::optional<std::string_view> attributes;
@@ -67,10 +68,10 @@ Parts parts_of(std::string_view text) {
   return parts;
 }
 
-// The value of weight or rate among attributes as Python writes them; empty where there is none.
+// The value of weight or rate among attributes in Python's format; empty: there is none.
 std::string_view rate_among(std::string_view attributes) {
   char quote = 0;
-  int depth = 0;  // of lists and the like, whose own words say nothing of the edge
+  int depth = 0;  // of lists and similar values, whose words are no keys
   for (size_t at = 0, begin = 0; at < attributes.size(); ++at) {
     const char c = attributes[at];
     if (quote == 0) {
@@ -104,14 +105,14 @@ std::optional<Line> line_of(std::vector<std::string_view> words, int number) {
   return Line{edge, rated, number};
 }
 
-// Names of columns: words that are no numbers.
+// Column names: words that are no numbers.
 bool is_header(const std::vector<std::string_view>& words) {
   return words.size() >= 2 && words.size() <= 3 &&
          std::ranges::none_of(words,
                               [](std::string_view w) { return number_of<double>(w).has_value(); });
 }
 
-// Sorts the lines by their edge.
+// Sorts the lines by their edge. Returns the error for a repeated edge; empty: there is none.
 std::string repeated_edge(std::vector<Line>& lines) {
   const auto order = [](const Line& line) {
     return std::tuple(line.edge.i, line.edge.j, line.number);
@@ -157,7 +158,7 @@ Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
   };
   std::vector<Line> lines;
   std::string text;
-  bool begun = false;  // something else than comments has come
+  bool begun = false;  // a line other than a comment has come
   for (int number = 1; std::getline(file, text); ++number) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());

@@ -1,4 +1,4 @@
-// The contents of an edge file, before a graph is made of it.
+// The contents of an edge file.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace grapevine {
 
-/// How many ranks the file has that a spec names (see names_edge_file): one more than the highest.
+/// The number of ranks in the file that the spec names (see names_edge_file): the highest rank + 1.
 Result<int> ranks_of_edge_file(const std::string& spec);
 
 }  // namespace grapevine

@@ -67,7 +67,7 @@ std::optional<Error> not_a_power_of_two(const GraphRequest& request) {
                            std::bit_floor(n), std::bit_ceil(n)));
 }
 
-// Neighbours i +- 2^k. The reference lists i + n/2 and i - n/2, which are the same rank.
+// Neighbours i +- 2^k. The reference lists both i + n/2 and i - n/2, which are the same rank.
 Result<Links> exponential_with(const GraphRequest& request, int opposite_multiplicity) {
   if (const auto error = not_a_power_of_two(request)) return *error;
   const int n = request.ranks;
@@ -104,7 +104,7 @@ int most_square_rows(int ranks) {
   return rows;
 }
 
-// In a circle of one there is no edge, in a circle of two there is one.
+// A circle of one rank has no edge; a circle of two has one.
 int circle_edges(int length) { return length > 2 ? length : length - 1; }
 
 Result<Links> torus(const GraphRequest& request) {

@@ -1,8 +1,8 @@
-// The parts that make_topology is made of: the table of graphs, the random ones, the file reader.
-// Internal to this room.
+// The parts of make_topology: the table of graphs, the random graphs, the file reader. Used only in
+// topologies/.
 //
-// A graph is made from a request (spec, ranks, the arguments after the colons) as a list of links
-// without rates. Whatever cannot be made is refused by one line that begins with the request.
+// A graph is made from a request (the spec, the ranks, the arguments after the colons), as a list
+// of links without rates. An error is one line that begins with the request.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -30,18 +30,18 @@ struct GraphRequest {
   std::vector<std::string> arguments;
 };
 
-/// "name:first:second" split at its colons.
+/// "name:first:second", split at its colons.
 GraphRequest request_of(const std::string& spec, int ranks);
 
 struct GraphKind {
   const char* name;
-  const char* arguments;  // as shown to the user
+  const char* arguments;  // as the user sees them
   size_t most_arguments;
   const char* sentence;
   Result<Links> (*make)(const GraphRequest&);
 };
 
-/// Every graph that has a name: a row here is all that a new one needs besides its function.
+/// All named graphs. A new graph needs a row here and its function.
 std::span<const GraphKind> graph_kinds();
 
 Result<Links> random_regular(const GraphRequest&);
@@ -64,25 +64,25 @@ struct EdgeList {
   bool rates_given = false;
 };
 
-/// Lines `i j rate`, or all of them `i j`; names the file and the line of whatever is wrong. Says
-/// nothing of connectivity.
+/// Reads lines `i j rate`, or only lines `i j`. An error names the file and the line. Does not
+/// check that the graph is connected.
 Result<EdgeList> read_edge_file(const std::string& path, int ranks);
 
-/// The error of one edge by itself, as a sentence; empty if there is none.
+/// The error in a single edge, as a sentence; empty: there is none.
 std::string edge_complaint(const Edge&, int ranks);
 
 constexpr int kMostRanks = 1 << 23;
-constexpr int64_t kMostEdges = int64_t{1} << 24;  // beyond, some gigabytes: surely a slip
+constexpr int64_t kMostEdges = int64_t{1} << 24;  // more would take gigabytes: surely a mistake
 
 /// "topology 'SPEC' with N ranks: COMPLAINT"
 Error refused(const GraphRequest&, const std::string& complaint);
 
-constexpr int64_t kMostDenseEdges = int64_t{1} << 21;  // of graphs that join nearly all pairs
+constexpr int64_t kMostDenseEdges = int64_t{1} << 21;  // for graphs that join nearly all pairs
 
-/// A refusal when the graph would have more edges than that.
+/// The error if the graph would have more than `most` edges.
 std::optional<Error> too_many(const GraphRequest&, double edges, int64_t most = kMostEdges);
 
-/// The text in quotes, cut when long, control characters replaced: fit for a one-line message.
+/// The text in quotes, cut if it is long, without control characters: for a one-line message.
 std::string in_quotes(std::string_view);
 
 }  // namespace grapevine

@@ -1,6 +1,6 @@
-// The graphs that are drawn: random-regular and erdos-renyi. Attempt a of seed s draws from the
-// stream (s, purpose graph, a), so the graph is a pure function of the spec and the ranks; an
-// attempt that is not connected is followed by the next.
+// The random graphs: random-regular and erdos-renyi. Attempt a of seed s draws from the random
+// stream (s, purpose graph, a), so the graph is a pure function of the spec and the ranks. If an
+// attempt is not connected, the next one is tried.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -40,9 +40,9 @@ uint64_t key(int i, int j) {
   return static_cast<uint64_t>(std::min(i, j)) << 32 | static_cast<uint32_t>(std::max(i, j));
 }
 
-// Joins the free ends of all ranks at random and draws again those that would make a loop or a
-// double edge (Steger and Wormald, "Generating random regular graphs quickly", 1999). Nothing when
-// stuck.
+// Joins the free ends of all ranks at random. Redraws pairs that would make a loop or a double edge
+// (Steger and Wormald, "Generating random regular graphs quickly", 1999). Empty: many draws in a
+// row have added no edge.
 std::optional<Links> pair_ends(int ranks, int degree, Random& random) {
   std::vector<int> ends;
   for (int i = 0; i < ranks; ++i)
@@ -81,7 +81,7 @@ Links complement(int ranks, const Links& links) {
 }
 
 std::optional<Links> draw_regular(int ranks, int degree, Random& random) {
-  if (degree == 2) {  // connected, so one circle: drawn as one
+  if (degree == 2) {  // it must be connected, so draw one circle
     std::vector<int> order(static_cast<size_t>(ranks));
     std::iota(order.begin(), order.end(), 0);
     shuffle(order.begin(), static_cast<uint32_t>(ranks), random);
@@ -91,14 +91,14 @@ std::optional<Links> draw_regular(int ranks, int degree, Random& random) {
     }
     return circle;
   }
-  const int missing = ranks - 1 - degree;  // a crowded graph is what a sparse one leaves out
+  const int missing = ranks - 1 - degree;  // a dense graph is the complement of a sparse one
   if (missing >= degree) return pair_ends(ranks, degree, random);
   const auto sparse = pair_ends(ranks, missing, random);
   if (!sparse) return std::nullopt;
   return complement(ranks, *sparse);
 }
 
-// Every edge with probability p: jumps over the edges that are absent (Batagelj and Brandes, 2005).
+// Draws every edge with probability p: jumps over absent edges (Batagelj and Brandes, 2005).
 Links draw_erdos_renyi(int ranks, double p, Random& random) {
   const int64_t last = int64_t{ranks} * (ranks - 1) / 2;
   const double scale = -1 / std::log1p(-p);

@@ -31,7 +31,7 @@ int matched(int rank, int ranks, uint64_t seed, uint64_t round) {
 }
 
 int most_behind(int ranks, PeerSchedule schedule) {
-  constexpr int kReference = 32;  // whose hops repeat
+  constexpr int kReference = 32;  // a bound, because its hops repeat
   return schedule == PeerSchedule::reference ? kReference : exponential_rounds(ranks);
 }
 

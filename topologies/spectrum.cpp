@@ -20,13 +20,13 @@ namespace grapevine {
 namespace {
 
 // A graph that looks the same from every rank: rank i has the neighbours i (+) s for every s of a
-// fixed set of steps, where (+) is addition modulo n (ring, complete, exponential) or bitwise
-// exclusive or (hypercube). A step has one rate. Then the characters of the group diagonalise
+// fixed set of steps. (+) is addition modulo n (ring, complete, exponential) or bitwise exclusive
+// or (hypercube). All edges of a step have one rate. Then the characters of the group diagonalise
 // Lambda:
 //
 //   lambda_k = sum_s rate_s m_s (1 - chi_k(s))     R_s = 1/n sum_(k>0) 2 (1 - chi_k(s)) / lambda_k
 //
-// with m_s = 2 where s and -s are two neighbours and 1 where they are one.
+// where m_s = 2 if s and -s are two neighbours, and 1 if they are one.
 struct Step {
   double rate = 0;
   double neighbours = 0;  // m_s
@@ -35,7 +35,7 @@ struct Step {
 
 using Steps = std::map<int, Step>;
 
-/// The steps of the edges, when all edges of one step have one rate and none is left out.
+/// The steps of the edges; empty: the edges of one step differ in rate, or some are missing.
 template <class StepOf>
 std::optional<Steps> steps_of(const Topology& graph, std::span<const double> rates,
                               StepOf step_of) {
@@ -80,7 +80,7 @@ std::optional<Spectrum> closed_form(const Topology& graph, std::span<const doubl
     return std::pair(s, 2 * s == n ? 1.0 : 2.0);
   };
   if (const auto steps = steps_of(graph, rates, around)) {
-    std::vector<double> gaps;  // 1 - cos(2 pi m / n), written so that nothing cancels
+    std::vector<double> gaps;  // 1 - cos(2 pi m / n), without cancellation
     for (int m = 0; m < n; ++m) {
       const double sine = std::sin(std::numbers::pi * std::min(m, n - m) / n);
       gaps.push_back(2 * sine * sine);
@@ -145,7 +145,7 @@ Result<Spectrum> spectrum(const Topology& graph, std::span<const double> rates) 
   if (!solved || !solved->eigenvalues.empty()) return solved;
   if (Spectrum& result = *solved; graph.ranks() <= kDenseRanks) {
     result.eigenvalues = all_eigenvalues(graph, rates);
-    // The first two are known with all their digits, however wide the spectrum is.
+    // The first two are known to full precision for any width of the spectrum.
     const double lambda_2 = 1 / result.chi1;
     for (double& value : result.eigenvalues)
       value = std::max(value, lambda_2);

@@ -1,4 +1,5 @@
-// Spectrum: what a graph costs. chi1 and chi2 of the rate-weighted Laplacian.
+// Spectrum: chi1 and chi2 of the rate-weighted Laplacian, which bound the cost of gossip on a
+// graph.
 //
 //   Lambda = sum over edges of rate_ij (e_i - e_j)(e_i - e_j)^T
 //   chi1 = 1 / lambda_2(Lambda)
@@ -25,11 +26,11 @@ struct Spectrum {
   std::vector<double> eigenvalues;  // ascending, the zero included; empty above kDenseRanks
 };
 
-/// chi1 and chi2 with a relative error of 1e-9, whatever the spread of the rates: closed forms if
-/// there is one for the graph and its rates, sparse elimination otherwise. `rates` has one entry
-/// per edge of the topology (its own rates when empty). A single rank has chi1 = chi2 = 0. Rates
-/// may be measured by others: if one is not positive and finite (so the graph is disconnected), or
-/// if they are so far apart that the solver finds no finite answer, one line says so.
+/// chi1 and chi2 with a relative error of 1e-9, for any spread of the rates. Uses closed forms if
+/// they exist for the graph and its rates, otherwise sparse elimination. `rates` has one entry per
+/// edge (empty: the topology's own rates). A single rank has chi1 = chi2 = 0. Others may have
+/// measured the rates. Error: a rate is not positive and finite (so the graph is disconnected), or
+/// the rates are so far apart that the solver finds no finite answer.
 Result<Spectrum> spectrum(const Topology&, std::span<const double> rates = {});
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// chi1 and chi2 of a graph alone: all that constants are made of. They are solved for whenever a
-// rate has moved, and the other eigenvalues would take most of the time (20 ms at 512 ranks).
+// Only chi1 and chi2 of a graph: constants need nothing else. They are recomputed whenever a rate
+// changes, and the other eigenvalues would take most of the time (20 ms at 512 ranks).
 #pragma once
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace grapevine {
 
-/// As spectrum(), to the bit; its eigenvalues may be empty.
+/// The same bits as spectrum(); the eigenvalues may be empty.
 Result<Spectrum> spectrum_chi(const Topology&, std::span<const double> rates);
 
 }  // namespace grapevine

@@ -17,7 +17,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kTolerance = 1e-11;
-constexpr int kMostSteps = 240;  // vectors kept; then from the best one again
+constexpr int kMostSteps = 240;  // vectors kept; then a restart from the best one
 constexpr int kMostRestarts = 100;
 
 struct Approximation {
@@ -27,7 +27,7 @@ struct Approximation {
 };
 
 VectorXd random_direction(int ranks) {
-  Random random(1, 0, Purpose::graph, uint64_t{1} << 32);  // apart from the attempts at a graph
+  Random random(1, 0, Purpose::graph, uint64_t{1} << 32);  // a stream that no graph attempt uses
   VectorXd v(ranks);
   for (double& entry : v)
     entry = random.normal();
@@ -35,7 +35,7 @@ VectorXd random_direction(int ranks) {
   return v.normalized();
 }
 
-/// The top eigenvector of the tridiagonal matrix, in the basis of the columns of `basis`.
+/// The top eigenvector of the tridiagonal matrix, expressed by the columns of `basis`.
 Approximation top_vector(const MatrixXd& basis, const VectorXd& diagonal, const VectorXd& off,
                          int steps, double next_off) {
   Eigen::SelfAdjointEigenSolver<MatrixXd> small;
@@ -77,7 +77,8 @@ Approximation lanczos(const StarMesh& mesh, const VectorXd& start) {
   }
 }
 
-/// lambda_2 as a sum over edges: nothing cancels, and the vector's error enters squared.
+/// lambda_2 as a sum over edges: nothing cancels, and only the square of the vector's error
+/// matters.
 double rayleigh_quotient(const Topology& graph, std::span<const double> rates, const VectorXd& v) {
   double sum = 0;
   for (size_t e = 0; e < rates.size(); ++e) {

@@ -1,8 +1,8 @@
-// The general way to chi1 and chi2, for any connected graph and any positive rates. Internal to
-// this room; spectrum() takes it whenever no closed form fits, at every size.
+// Computes chi1 and chi2 for any connected graph and any positive rates. Used only in topologies/:
+// spectrum() uses it if no closed form fits, at every size.
 //
-//   chi1   Lanczos on Lambda^+, whose largest eigenvalue it is, with full reorthogonalisation
-//   chi2   every edge's resistance, from one elimination (star_mesh.hpp)
+//   chi1   the largest eigenvalue of Lambda^+, by Lanczos with full reorthogonalisation
+//   chi2   from every edge's resistance, by one elimination (star_mesh.hpp)
 #pragma once
 #include <span>
 
@@ -10,8 +10,8 @@
 
 namespace grapevine {
 
-/// Fills chi1 and chi2 to 1e-9 relative; leaves the eigenvalues empty. Two ranks at least. Fails
-/// where Lanczos meets infinities or does not converge.
+/// Computes chi1 and chi2 to 1e-9 relative; leaves the eigenvalues empty. At least two ranks.
+/// Error: Lanczos meets infinities or does not converge.
 Result<Spectrum> spectrum_sparse(const Topology&, std::span<const double> rates);
 
 }  // namespace grapevine

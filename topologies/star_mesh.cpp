@@ -10,7 +10,7 @@
 namespace grapevine {
 namespace {
 
-/// Approximate minimum degree: the turn of every rank.
+/// The turn of every rank, by approximate minimum degree.
 std::vector<int> elimination_order(const Topology& graph) {
   std::vector<Eigen::Triplet<double>> entries;
   for (const Edge& edge : graph.edges()) {
@@ -37,7 +37,7 @@ StarMesh::StarMesh(const Topology& graph, std::span<const double> rates)
   eliminate();
 }
 
-// The mesh edges of k: its own edges, and the meshes of those whose first later neighbour is k.
+// The mesh edges of k: its own edges, and the meshes of the ranks whose first later neighbour is k.
 void StarMesh::find_pattern(const Topology& graph) {
   std::vector<int> rank_at(turn_.size());
   for (int rank = 0; rank < ranks_; ++rank) rank_at[turn_[rank]] = rank;
@@ -77,8 +77,8 @@ void StarMesh::fill_in(const Topology& graph, std::span<const double> rates) {
 
 namespace {
 
-/// Calls visit(at, b) for the entries b of rows[first..last) with their place `at` in a column that
-/// contains them all. Two columns of one dense block have equal rows, which is checked first.
+/// Calls visit(at, b) for the entries b of rows[first..last); `at` is their place in a column that
+/// contains them all. Two columns of one dense block have equal rows; this is checked first.
 template <class Visit>
 void along(const std::vector<int>& rows, size_t first, size_t last, size_t column,
            size_t column_end, Visit visit) {
@@ -121,7 +121,7 @@ void StarMesh::solve(std::span<double> b) const {
   for (int k = 0; k + 1 < ranks_; ++k) {
     for (size_t at = begin(k); at < end(k); ++at) x[rows_[at]] += weight_[at] * x[k];
   }
-  x[ranks_ - 1] = 0;  // the last one is the ground
+  x[ranks_ - 1] = 0;  // the last rank is the ground
   for (int k = ranks_ - 2; k >= 0; --k) {
     x[k] /= total_[k];
     for (size_t at = begin(k); at < end(k); ++at) x[k] += weight_[at] * x[rows_[at]];

@@ -30,7 +30,7 @@ std::string edges_complaint(int ranks, const std::vector<Edge>& sorted) {
   return {};
 }
 
-/// The least rank that cannot be reached from rank 0; `ranks` when all can.
+/// The smallest rank that cannot be reached from rank 0; `ranks`: all can.
 int unreached(const Topology& graph) {
   std::vector<char> seen(static_cast<size_t>(graph.ranks()), 0);
   std::vector<int> open{0};
@@ -107,9 +107,9 @@ Result<EdgeList> edges_of_kind(const GraphKind& kind, const GraphRequest& reques
   return list;
 }
 
-// The colours that one rank's edges have, 64 to a word, only the words that are not empty.
+// The colours of one rank's edges, as words of 64 bits; only nonempty words are stored.
 struct UsedColours {
-  std::vector<std::pair<int, uint64_t>> words;  // by rising first member
+  std::vector<std::pair<int, uint64_t>> words;  // ascending by first member
 
   void add(int colour) {
     const auto at =

@@ -1,11 +1,11 @@
 // Topology: which ranks exchange with each other, and how often. A connected, undirected graph with
-// a rate per edge; a value.
+// a rate per edge. A value.
 //
 // Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per
-// unit of time, in the caller's unit (here: the mean gradient time). A graph from a spec gives
-// every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge, where d counts a
-// doubly listed neighbour twice (the normalisation of the A2CiD2 reference: n r / 2 exchanges per
-// unit of time in all).
+// unit of time; the caller chooses the unit (here: the mean gradient time). A graph from a spec
+// gives every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge, where d
+// counts a doubly listed neighbour twice. This is the normalisation of the A2CiD2 reference: n r /
+// 2 exchanges per unit of time in all.
 //
 // A graph is a pure function of (spec, ranks): every node that knows both has the same graph.
 #pragma once
@@ -21,9 +21,10 @@ namespace grapevine {
 
 struct Edge {
   int i = 0, j = 0;      // i < j
-  double rate = 0;       // events per unit of time, > 0; of a doubly listed edge: both together
-  int multiplicity = 1;  // 2: listed twice (the paper's exponential graph: both edges to i +- n/2)
-  uint8_t trees = 1;     // bit k: belongs to tree k (double-binary-trees: 1, 2 or 3), see trees.hpp
+  double rate = 0;       // events per unit of time, > 0; doubly listed: of both together
+  int multiplicity = 1;  // 2: listed twice (exponential, as published: both edges to i +- n/2)
+  // Bit k: it belongs to tree k (double-binary-trees: 1, 2 or 3), see trees.hpp.
+  uint8_t trees = 1;
 };
 
 struct Neighbour {
@@ -36,16 +37,16 @@ class Topology {
   Topology() = default;
 
   /// Takes edges in any order and direction. Refuses self-loops, ranks out of range, rates that are
-  /// not positive and finite, an edge given twice, and graphs that are not connected, each with a
+  /// not positive and finite, repeated edges, and graphs that are not connected, each with a
   /// sentence. One rank without edges is a graph. The rates are absolute: rates_given().
   static Result<Topology> from_edges(int ranks, std::vector<Edge> edges, std::string name);
 
   int ranks() const { return ranks_; }
-  const std::string& name() const { return name_; }  // the spec it came from
+  const std::string& name() const { return name_; }  // its spec
   const std::vector<Edge>& edges() const { return edges_; }
-  std::span<const Neighbour> neighbours(int rank) const;  // by rising rank
+  std::span<const Neighbour> neighbours(int rank) const;  // ascending
   int degree(int rank) const { return static_cast<int>(neighbours(rank).size()); }
-  bool rates_given() const { return rates_given_; }  // from a file: absolute, not from r
+  bool rates_given() const { return rates_given_; }  // absolute, from a file; not computed from r
 
  private:
   friend Result<Topology> make_topology(const std::string&, int, double);
@@ -60,41 +61,41 @@ class Topology {
 /// spec: ring | chain | star | complete | exponential | exponential-simple | torus[:ROWSxCOLUMNS] |
 /// hypercube | binary-tree | relay-tree | relay-tree-reversed | double-binary-trees | three-tree |
 /// random-regular[:DEGREE[:SEED]] | erdos-renyi[:PROBABILITY[:SEED]] | cliques (two, joined by an
-/// edge) | social | spanning:GRAPH[@ROOT] (a tree of any of these) | a file (a spec that contains
-/// '/' or '.', lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
+/// edge) | social | spanning:GRAPH[@ROOT] (a tree of any of these) | a file (a spec with '/' or
+/// '.'; lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 
-/// A graph of the caller's own, which a spec names: NAME[:ARGUMENT[:ARGUMENT]].
+/// A graph that the caller adds; its spec is NAME[:ARGUMENT[:ARGUMENT]].
 struct TopologyKind {
   std::string name;
-  std::string arguments = {};  // as shown to people: "[:WIDTH]"
-  size_t most_arguments = 0;   // more are refused
+  std::string arguments = {};  // as users see them: "[:WIDTH]"
+  size_t most_arguments = 0;   // a spec with more is refused
   std::string sentence = {};   // for --help
-  /// Each edge once, in any order and direction, without rates (those of the ranks follow from
-  /// their degrees). A pure function, for every node asks its own; any thread.
+  /// Returns each edge once, in any order and direction, without rates (they follow from the
+  /// degrees). A pure function, because every node calls it; any thread may call it.
   std::function<Result<std::vector<Edge>>(int ranks, const std::vector<std::string>& arguments)>
       make;
 };
 
-/// From now on make_topology knows it. Errors (user): a name that is taken or cannot be one, no
-/// `make`.
+/// After this call make_topology accepts its name. Errors (user): the name is taken or invalid, or
+/// there is no `make`.
 Status register_topology(TopologyKind);
 
-/// Whether make_topology would read a file for this spec, itself or for the graph that it spans.
+/// Whether make_topology would read a file for this spec or for the graph that it spans.
 bool names_edge_file(const std::string& spec);
 
-/// One line a spec, for --help and for error messages.
+/// One line per spec, for --help and error messages.
 std::string topology_specs();
 
-/// The rates wanted when rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j)
-/// per listed edge; those of a file as they are. One per edge.
+/// The rates if rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j) per listed
+/// edge; a file's rates unchanged. One per edge.
 std::vector<double> wanted_rates(const Topology&, double r, std::span<const double> gradient_rates);
 
-/// A proper edge colouring (greedy in edge order: at most 2 max degree - 1 colours); one colour per
-/// edge.
+/// A proper edge colouring, one colour per edge (greedy in edge order: at most 2 max degree - 1
+/// colours).
 std::vector<int> edge_colouring(const Topology&);
 
-/// The graph as a stand-alone SVG document.
+/// The graph as an SVG file.
 std::string draw_svg(const Topology&);
 
 }  // namespace grapevine

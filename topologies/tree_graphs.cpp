@@ -12,18 +12,19 @@
 namespace grapevine {
 namespace {
 
-// The events (1 to 14, in hexadecimal) that each of 18 women went to: Davis, Gardner, Gardner,
+// The events (1 to 14, in hexadecimal) that each of 18 women attended: Davis, Gardner, Gardner,
 // "Deep South", 1941. Women are ranks 0 to 17, events ranks 18 to 31.
 constexpr std::string_view kAttended[] = {
     "12345689", "1235678", "23456789", "1345678", "3457",     "3568",  "5678", "689", "5789",
     "789C",     "89AC",    "89ACDE",   "789ACDE", "679ABCDE", "78ABC", "89",   "9B",  "9B"};
 constexpr int kWomen = 18, kEvents = 14;
 
-// Roots tried times ranks: half a second. Above 4096 ranks, roots are tried at even distances.
+// Bound on roots times ranks: half a second. Above 4096 ranks, only evenly spaced roots are tried.
 constexpr int64_t kMostVisits = int64_t{1} << 24;
 
 BreadthFirst best_tree(const Topology& graph) {
-  if (is_tree(graph)) return breadth_first(graph, 0);  // its own spanning tree, from every root
+  // A tree is its own spanning tree, from every root.
+  if (is_tree(graph)) return breadth_first(graph, 0);
   const int64_t n = graph.ranks(), roots = std::clamp<int64_t>(kMostVisits / n, 1, n);
   BreadthFirst best = breadth_first(graph, 0);
   double least = mean_relay_delay(best);
@@ -55,7 +56,7 @@ struct SpanningSpec {
   std::optional<std::string> root;
 };
 
-// The root stands behind the last '@'. A '/' or '.' there is part of the name of a file.
+// The root follows the last '@'. If a '/' or '.' comes after it, the '@' is part of a file name.
 SpanningSpec spanning_spec(const std::string& spec) {
   const std::string graph(Spec(spec).value.value_or(""));
   const size_t at = graph.rfind('@');

@@ -29,7 +29,7 @@ std::vector<Edge> edges_of(const Topology& graph, int tree) {
   return edges;
 }
 
-/// n - 1 edges join n ranks when none of them closes a circle.
+/// n - 1 edges connect n ranks if no edge closes a cycle.
 bool spans(int ranks, const std::vector<Edge>& edges) {
   if (edges.size() + 1 != static_cast<size_t>(ranks)) return false;
   std::vector<int> parent(static_cast<size_t>(ranks));
@@ -91,7 +91,7 @@ BreadthFirst breadth_first(const Topology& graph, int root) {
   found.parent[root] = -1;
   found.order.reserve(ranks);
   found.order.push_back(root);
-  // Once all are found the rest has nothing to say: a dense graph costs its ranks, not its edges.
+  // Stops when all ranks are found: so a dense graph costs its ranks, not its edges.
   for (size_t at = 0; at < found.order.size() && found.order.size() < ranks; ++at) {
     for (const Neighbour& next : graph.neighbours(found.order[at])) {
       if (found.parent[next.rank] != kUnseen) continue;
@@ -123,8 +123,8 @@ double mean_relay_delay(const Topology& tree) {
   return mean_relay_delay(breadth_first(tree, 0));
 }
 
-// An edge with s ranks on one side is on the path of 2 s (n - s) ordered pairs; every ordered pair
-// of two different ranks has one hop that causes no delay.
+// An edge with s ranks on one side is on the path of 2 s (n - s) ordered pairs. Every ordered pair
+// of different ranks has one hop without delay.
 double mean_relay_delay(const BreadthFirst& found) {
   const auto n = static_cast<double>(found.order.size());
   std::vector<int> below(found.order.size(), 1);

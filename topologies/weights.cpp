@@ -70,13 +70,13 @@ Result<GossipMatrix> uniform(const std::string& spec, const Topology& graph) {
   return matrix;
 }
 
-/// Of the Laplacian 1 - W, by Lanczos without reorthogonalisation: its ghosts are copies of what is
-/// there already, and the largest of all is the only one asked for.
+/// For the Laplacian 1 - W, by Lanczos without reorthogonalisation. Its ghosts are copies of
+/// existing eigenvalues, which do no harm, because only the largest is needed.
 double largest_eigenvalue(const Topology& graph, const GossipMatrix& matrix) {
   constexpr int kMostSteps = 1000, kLook = 50;
   constexpr double kTolerance = 1e-10;
   const Eigen::Index n = graph.ranks();
-  Random random(1, 0, Purpose::graph, (uint64_t{1} << 32) + 1);  // apart from all other uses
+  Random random(1, 0, Purpose::graph, (uint64_t{1} << 32) + 1);  // a stream with no other use
   Eigen::VectorXd v(n), before = Eigen::VectorXd::Zero(n), w(n);
   for (double& entry : v)
     entry = random.normal();
