@@ -1,12 +1,12 @@
 // A guest in C++: a program that computes a rank's steps and shares only a socket with the library.
-// It includes no header of the library and links nothing of it; any language that can map memory
-// will do.
+// It includes no header of the library and does not link it. Any language that can map memory works
+// as well.
 //
 // Requests and answers are records of 80 bytes (messages/guest.capnp). The program trains a line
-// through y = x^2 + 2 x. Its parameters are in memory that it shares with its node: it changes them
-// there, sends `step`, and then finds the rank's parameters there, averaged with other ranks
-// meanwhile. Each rank sees a quarter of the x from -1 to 1: alone it finds a line whose mean
-// squared error over all x is 0.3 or 1.6. The best line has 0.09.
+// through y = x^2 + 2 x. It shares the memory of its parameters with its node: it changes them
+// there and sends `step`. Then the memory has the rank's parameters, which were averaged with other
+// ranks in the meantime. Each rank sees a quarter of the x from -1 to 1. Alone it finds a line
+// whose mean squared error over all x is 0.3 or 1.6; the best line has 0.09.
 //
 // To build: ninja -C build/release 11_guest grapevine. To run four of them:
 //   build/release/bin/grapevine launch --guests 4 -- build/release/bin/11_guest
@@ -28,7 +28,7 @@
 enum Kind : uint16_t { kJoin, kWelcome, kRefused, kStep, kFinish = 8, kLeave, kWait = 11 };
 
 struct Record {
-  uint32_t segments_less_one = 0, words = 9, root = 0;  // one segment of Cap'n Proto, and in it
+  uint32_t segments_less_one = 0, words = 9, root = 0;  // one Cap'n Proto segment with
   uint16_t words_of_data = 8, words_of_pointers = 0;    // one struct without pointers
   uint16_t version = 2, kind = kJoin, flags = 0, dtype = 0;
   uint32_t rank = ~0u, ranks = 0;
@@ -53,7 +53,7 @@ class Node {
       fail(std::string("no node answers at ") + path);
   }
 
-  /// The answer; `memory`: the descriptor that came with it.
+  /// Returns the answer; `memory`: the descriptor that came with it.
   Record ask(Record question, const std::string& text = "", int* memory = nullptr) {
     question.bytes = text.size();
     const std::string sent =
@@ -65,7 +65,7 @@ class Node {
       iovec to{&answer, sizeof answer};
       msghdr message{nullptr, 0, &to, 1, beside, sizeof beside, 0};
       if (::recvmsg(socket_, &message, MSG_WAITALL) != sizeof answer) fail("the node is gone");
-      if (answer.kind == kWait) continue;  // once a second while others take longer
+      if (answer.kind == kWait) continue;  // once a second while the answer takes longer
       if (answer.kind == kRefused) fail("the node refuses this program");
       const cmsghdr* came = CMSG_FIRSTHDR(&message);
       if (memory && came) std::memcpy(memory, CMSG_DATA(came), sizeof *memory);
@@ -96,7 +96,7 @@ int main() {
   const Record seat = node.ask({.kind = kJoin}, "\ntrained line 2\n", &memory);
   float* line = map(memory, 2 * sizeof(float), MAP_SHARED);  // slope, offset
   Record at = seat;
-  if (!(seat.flags & kResumed)) {  // the run's starting point is ours to give
+  if (!(seat.flags & kResumed)) {  // this program sets the run's starting point
     line[0] = line[1] = 0;
     at = node.ask({.kind = kStep, .number = seat.number});
   }

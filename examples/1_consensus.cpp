@@ -1,9 +1,9 @@
-// Consensus on a ring: no gradients; gossip alone has to find the mean of random points.
+// Consensus on a ring: no gradients; gossip has to find the mean of random points.
 //
-// |pi x|, the distance of all ranks to their mean, has to shrink by 1e-3. Plain pairwise averaging
+// The distance of all ranks to their mean, |pi x|, has to shrink by 1e-3. Plain pairwise averaging
 // (AD-PSGD without gradients) needs some n^3 exchanges on a ring of n ranks; with the second copy
-// x~ of A2CiD2 it is n^2 (Nabli, Belilovsky, Oyallon, NeurIPS 2023). Both use that paper's process,
-// a Poisson clock per edge, on the virtual clock; the figures are means over 20 seeds.
+// x~ of A2CiD2 it needs n^2 (Nabli, Belilovsky, Oyallon, NeurIPS 2023). Both use that paper's
+// process, a Poisson clock per edge, on the virtual clock. The numbers are means over 20 seeds.
 //
 // To build and run: ninja -C build/release 1_consensus && build/release/bin/1_consensus
 // It prints:

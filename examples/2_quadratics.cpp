@@ -4,8 +4,8 @@
 //   f_i(x) = 1/2 (x - x*_i)' A (x - x*_i),   mean of |x*_i - x*|^2 = zeta^2 = 4
 //
 // A rank that trains alone would end at x*_i. Gossip holds the ranks together, but the gradients of
-// each rank pull it back to its own optimum. What remains is the consensus distance, in which the
-// methods differ. all_reduce keeps all ranks equal and makes each wait for the slowest.
+// each rank pull it back to its own optimum. The methods differ in the remaining consensus
+// distance. all_reduce keeps all ranks equal and makes each wait for the slowest.
 //
 // To build and run: ninja -C build/release 2_quadratics && build/release/bin/2_quadratics
 // It prints:

@@ -1,9 +1,9 @@
-// A straggler: rank 5 of 16 computes three times slower. Which ranks wait for it?
+// A straggler: rank 5 of 16 computes three times slower. The example shows which ranks wait for it.
 //
-// With gossip none: an exchange needs two ranks and no gradient, so the slow rank costs only its
-// own gradients. With all_reduce every step ends when the slowest rank has finished: the others
-// idle two thirds of the time. A plan sets the slow rank; the same plan works under the wall clock.
-// The greedy workers here compute one gradient a (virtual) second.
+// With gossip, no rank waits: an exchange needs two ranks and no gradient, so the slow rank costs
+// only its own gradients. With all_reduce, every step ends when the slowest rank has finished: the
+// others idle two thirds of the time. A plan sets the slow rank; the same plan works with the wall
+// clock. Here the greedy workers compute one gradient per (virtual) second.
 //
 // To build and run: ninja -C build/release 3_stragglers && build/release/bin/3_stragglers
 // It prints:
@@ -28,7 +28,7 @@ void show(const char* method) {
   settings.topology = "ring";
   settings.ranks = 16;
   settings.objective.objective = "quadratic";
-  settings.gradients = 0;  // no end but the time's
+  settings.gradients = 0;  // only the time ends the run
   settings.until_s = 300.5;
   settings.link.latency_s = 0.001;
   RankFault slow;

@@ -1,9 +1,9 @@
 // Your own workers: one that is slow, one that fails. The other ranks are not affected.
 //
-// A worker is any actor that handles WorkerActor's messages; a node makes them with MakeWorker.
+// A worker is any actor that handles WorkerActor's messages; a node makes workers with MakeWorker.
 // Here the worker of rank 3 takes 2 s longer for each gradient. The first worker of rank 7 quits
 // with an error at gradient 100; the node replaces it, and the new one continues from there. The
-// others compute a gradient a second, until 300 virtual seconds have passed.
+// others compute a gradient per second, until 300 virtual seconds have passed.
 //
 // To build and run: ninja -C build/release 5_custom_worker && build/release/bin/5_custom_worker
 // It prints:
@@ -22,8 +22,8 @@ using namespace grapevine;
 class Thinker final : public WorkerActor::base {
  public:
   struct Character {
-    double thinks_s = 0;               // over each gradient
-    std::optional<uint64_t> fails_at;  // gradient
+    double thinks_s = 0;               // in addition to each gradient
+    std::optional<uint64_t> fails_at;  // the gradient at which it fails
   };
 
   Thinker(caf::actor_config& config, WorkerDependencies deps, Character character)
@@ -32,7 +32,7 @@ class Thinker final : public WorkerActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](Start) { send(deps_.state, Fetch{deps_.rank}); },  // answered by Parameters
+        [this](Start) { send(deps_.state, Fetch{deps_.rank}); },  // the answer is Parameters
         [this](Parameters& p) {
           if (draining_) return;
           if (p.gradients == character_.fails_at)
@@ -74,7 +74,7 @@ int main() {
   Settings settings;
   settings.clock = Clock::simulated;
   settings.objective.objective = "quadratic";
-  settings.gradients = 0;  // no end but the time's
+  settings.gradients = 0;  // only the time ends the run
   settings.until_s = 300.5;
 
   RunHooks hooks;

@@ -2,8 +2,8 @@
 //
 // spawn_run puts the actors of a run into any actor system and returns their handles. An actor of
 // this program requests another graph at 100 s and at 200 s from the actor that owns the run's
-// membership. `Reconfigure` is a request, and its answer describes the new epoch. There is no
-// barrier and no pause: exchanges under way finish with the old graph, and each rank takes its new
+// membership. `Reconfigure` is a request; its answer describes the new epoch. There is no barrier
+// and no pause: exchanges in progress finish with the old graph, and each rank takes its new
 // neighbours when it learns of them. chi1 bounds the time that gossip needs on the graph; eta is
 // the matching rate of attraction between x and x~.
 //
@@ -24,7 +24,7 @@
 
 using namespace grapevine;
 
-// Asks for one graph after the other, 100 s apart.
+// Requests two graphs, 100 s apart.
 void operate(caf::event_based_actor* self, MembershipActor membership, RunClock clock) {
   for (const auto& [at_s, graph] : {std::pair{100.0, "exponential"}, std::pair{200.0, "ring"}})
     self->scheduled_send(caf::actor(self), clock.instant(at_s), Reconfigure{graph});
@@ -57,7 +57,7 @@ int main() {
                              [&](Outcome o) { outcome = std::move(o); });
   system.spawn(operate, run.membership, run.clock);
 
-  run_virtual(system, [&] { return outcome.has_value(); });  // on the wall clock: a wait
+  run_virtual(system, [&] { return outcome.has_value(); });  // with the wall clock: a wait
   stop_virtual(system, run);
 
   uint64_t steps = 0;

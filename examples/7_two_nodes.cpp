@@ -1,9 +1,9 @@
-// A node in your own program: two of them here, in one process, train one model over loopback.
+// A node in your own program: here two nodes in one process train one model over loopback.
 //
-// `grapevine node` calls run_node too: it listens, joins the given addresses, trains the ranks of
-// this process with those of all others, and returns when the run is over. Put one call into each
-// process, or, as here, into each of two threads; the second joins the first. At the end both have
-// the mean over the ranks of both.
+// `grapevine node` also calls run_node. It listens, joins the given addresses, trains the ranks of
+// this process together with those of all others, and returns when the run is over. Put one call
+// into each process or, as here, into each of two threads; the second node joins the first. At the
+// end both have the mean over the ranks of both.
 //
 // To build and run: ninja -C build/release 7_two_nodes && build/release/bin/7_two_nodes
 // It prints:
@@ -36,7 +36,7 @@ NodeResult train(const std::string& name, const std::string& join,
   const Settings settings = half_of_a_run();
   NodeSettings node;
   node.name = name;
-  node.total_ranks = settings.ranks;  // it waits for so many
+  node.total_ranks = settings.ranks;  // it waits for this number of ranks
   node.patience_s = 60;
   if (!join.empty()) node.join = {join};
   NodeHooks hooks;

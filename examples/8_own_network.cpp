@@ -1,10 +1,9 @@
 // Your own network: any torch::nn::Module, here a small one for images, on eight ranks.
 //
-// The module is made once per thread that computes; the ranks average its parameters. The data are
-// two functions that fill tensors (here from a data set that the library reads; your own tensors,
-// or a data set of torch::data, will do), and the loss is cross-entropy. The program also trains
-// the built-in network on the same job. If LibTorch or the data set is missing, it says so and
-// ends.
+// The module is made once per computing thread; the ranks average its parameters. Two functions
+// that fill tensors provide the data: here from a data set of the library; your own tensors, or a
+// data set of torch::data, work as well. The loss is cross-entropy. The program also trains the
+// built-in network on the same job. If LibTorch or the data set is missing, it says so and ends.
 //
 // To build and run: ninja -C build/release 8_own_network && build/release/bin/8_own_network
 // It prints:

@@ -43,7 +43,7 @@ class Median final : public RoundRule {
   }
 };
 
-// f_i = |x - c_i|^2 / 2, where c_i is 0, but far away for rank 3.
+// f_i = |x - c_i|^2 / 2, where c_i is near 0, except for rank 3, whose c_i is far away.
 class Pulls final : public Objective {
  public:
   const ParameterLayout& layout() const override { return layout_; }
@@ -84,7 +84,7 @@ int main() {
     settings.method = method;
     settings.topology = "wide-ring";
     settings.ranks = 8;
-    settings.guarded = false;  // else the guard keeps rank 3 away, and no rule needs to
+    settings.guarded = false;  // otherwise the guard keeps rank 3 away
     settings.gradients = 8 * 400;
     settings.lr = {0.1, Schedule::constant, 0};
     settings.rule.optimizer = {};

@@ -1,4 +1,5 @@
-// What the examples share: the value of a result, or its one line and the right exit status.
+// Helper of the examples: the value of a result; on an error, prints its line and exits with its
+// status.
 #pragma once
 #include <grapevine/grapevine.hpp>
 
