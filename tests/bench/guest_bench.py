@@ -196,7 +196,7 @@ def bench_hook():
     """In a tight loop: a STEP beside a question that the node answers alone, and beside a copy."""
     with Node() as node, grapevine.join(nn.Linear(10, 10), None, node.path) as rank:
         question = Record(kind=Kind.KEPT)
-        pairs = [(timed(rank.step, 500), timed(lambda: rank._node.ask(question), 500))
+        pairs = [(timed(rank.step, 500), timed(lambda: rank._seat.node.ask(question), 500))
                  for _ in range(9)]
         print("a STEP of 110 parameters %.1f us, %s a question that the node answers alone" % (
             1e6 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))

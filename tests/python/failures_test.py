@@ -162,7 +162,7 @@ class Forks(unittest.TestCase):
 
     def test_a_child_cannot_step_and_the_parent_goes_on(self):
         def cannot():
-            self.assertEqual(self.rank._node._socket.fileno(), -1)  # it hides no death of ours
+            self.assertEqual(self.rank._seat.node._socket.fileno(), -1)  # it hides no death of ours
             with self.assertRaisesRegex(RuntimeError, "forked from the script of rank 0"):
                 step(self.model, self.optimizer)
             with self.assertRaises(RuntimeError):
@@ -281,7 +281,7 @@ class Nodes(unittest.TestCase):
     def step_interrupted(self, rank):
         """Ctrl+C in a STEP at a node that stands still until that was raised."""
         self.node.signal(signal.SIGSTOP)
-        connection = rank._node
+        connection = rank._seat.node
         connection._socket.settimeout(PATIENCE_S)  # the whole machine may stand still, too
         timer = interrupt_the_next_wait(rank)
 

@@ -82,7 +82,7 @@ def join_when_free(model, optimizer, node):
 
 def interrupt_the_next_wait(rank):
     """Ctrl+C, a moment after the rank's next question has left; the timer, to be joined."""
-    node = rank._node
+    node = rank._seat.node
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
 
     def send(*question):

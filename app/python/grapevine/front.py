@@ -116,6 +116,10 @@ class Front:
                 self._tensors[at].tensor.data.copy_(self._views[at])
                 self._note(at)
 
+    def invalidate_graphs(self) -> None:
+        """The backward pass of a graph that was made before raises: its parameters have changed."""
+        _increment_versions([joined.tensor for joined in self._layout.parameters()])
+
     def has_moved(self) -> bool:
         """Whether a parameter is another than it was shown as, as far as the node cannot see it:
         it is a copy, or somebody has given it other memory."""
@@ -198,3 +202,23 @@ def _can_be_view(joined: Joined) -> bool:
 def _tie(joined: Joined) -> None:
     for twin in joined.twins:
         twin.data = joined.tensor.data.as_strided(twin.shape, twin.stride())
+
+
+def _takes_many() -> bool:
+    """Whether torch increments the versions of many tensors in one call: from 2.5 on."""
+    try:
+        torch.autograd.graph.increment_version([torch.zeros(1)])
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
+_TAKES_MANY = _takes_many()
+
+
+def _increment_versions(tensors: List[torch.Tensor]) -> None:
+    if _TAKES_MANY:
+        torch.autograd.graph.increment_version(tensors)
+        return
+    for tensor in tensors:
+        torch.autograd.graph.increment_version(tensor)

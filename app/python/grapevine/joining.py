@@ -10,7 +10,8 @@ from typing import Optional, Sequence, Tuple, Union
 
 import torch
 
-from .rank import Rank, open_ranks
+from .rank import Rank, leave_first_rank, ranks_at
+from .seat import JoinOptions
 from .wire import Refused, socket_of
 
 
@@ -63,15 +64,14 @@ def join(
     path = socket_of(called)
     first = [_innermost(optimizer)] if optimizer is not None else []
     others = [_innermost(o) for o in also]
-    wanted = _leave_first_rank(model, path)
+    wanted = leave_first_rank(model, path)
     if rank is None:
         rank = wanted
+    options = JoinOptions(path, rank, seat, run, gradients or 0, outer, alone)
     try:
-        return Rank(
-            model, first, others, path, rank, seat, every, alone, run, gradients or 0, outer
-        )
+        return Rank(model, first, others, every, options)
     except Refused as refused:
-        mine = [str(other.rank) for other in open_ranks() if other._path == path]
+        mine = [str(other.rank) for other in ranks_at(path)]
         if not mine or "seat is free" not in str(refused):
             raise
         already = "%s; this script has rank %s and may close it" % (refused, ", ".join(mine))
@@ -129,18 +129,6 @@ def _outer_of(outer: object) -> Optional[Tuple[float, float]]:
     raise ValueError(
         "outer is %s, accepted: None, or (a rate above 0, a momentum from 0 to below 1)" % (outer,)
     )
-
-
-def _leave_first_rank(model: torch.nn.Module, path: str) -> Optional[int]:
-    """Closes the earlier rank of a model that joins again, and asks for the same rank."""
-    parameters = {id(parameter) for parameter in model.parameters()}
-    wanted = None
-    for rank in open_ranks():
-        if rank._pid == os.getpid() and any(id(t) in parameters for t in rank._trained):
-            rank._tell("its model joins again, and leaves it")
-            wanted = rank.rank if rank._path == path and not rank.alone else None
-            rank.close()
-    return wanted
 
 
 def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -8,7 +8,6 @@ optimizer are not joined.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
@@ -52,6 +51,10 @@ class Layout:
     trained: int  # how many of `tensors`
     tied: List[Tied] = field(default_factory=list)
 
+    def parameters(self) -> List[Joined]:
+        """The trained tensors."""
+        return self.tensors[: self.trained]
+
     def text(self, run: str, outer: Optional[Tuple[float, float]] = None) -> bytes:
         """What `join` says: the run's name, the rate and momentum of its outer optimizer, a line
         a tensor, and one for each other name."""
@@ -90,83 +93,19 @@ class Layout:
         return changed
 
 
-class Watch:
-    """Notices when model or optimizers no longer hold the parameters that were joined."""
-
-    def __init__(
-        self, model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layout: Layout
-    ) -> None:
-        self._model = model
-        self._optimizers = list(optimizers)
-        self._stepped = list(_stepped(optimizers))
-        self._joined = {id(t) for j in layout.tensors for t in (j.tensor, *j.twins)}
-        held = [entry for entry in _held(model, "_parameters") if id(entry[3]) in self._joined]
-        self._slots = [slots for _, slots, _, _ in held]
-        self._keys = [key for _, _, key, _ in held]
-        self._parameters = [parameter for _, _, _, parameter in held]
-        self._others = [
-            (name, parameter)
-            for name, parameter in model.named_parameters()
-            if id(parameter) not in self._joined
-        ]
-
-    def check(self) -> None:
-        """Raises ValueError where they do not."""
-        if not self._optimizers:
-            self._check_frozen()
-        now = list(_stepped(self._optimizers))
-        if len(now) != len(self._stepped) or any(map(operator.is_not, now, self._stepped)):
-            raise ValueError(
-                "the optimizer's parameters have changed: close the rank and join again"
-            )
-        try:
-            there = map(operator.getitem, self._slots, self._keys)
-            same = not any(map(operator.is_not, there, self._parameters))
-        except KeyError:
-            same = False
-        if not same:
-            raise ValueError(
-                "the model's parameters are other objects than those that the optimizer steps "
-                "(load_state_dict with assign=True?): make the optimizer anew and join again"
-            )
-
-    def _check_frozen(self) -> None:
-        """Without an optimizer it is whoever asks for a gradient that is trained."""
-        for name, parameter in self._others:
-            if parameter.requires_grad:
-                raise ValueError(
-                    "%s asks for a gradient and is not joined: close the rank and join again" % name
-                )
-
-    def knows(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it was joined."""
-        return any(optimizer is known for known in self._optimizers)
-
-    def look_at(self, optimizer: torch.optim.Optimizer) -> Tuple[bool, List[str]]:
-        """Of an optimizer that was not joined: whether it steps what is joined, and which other
-        parameters of the model."""
-        stepped = {id(parameter) for parameter in _stepped([optimizer])}
-        others = [
-            name
-            for name, parameter in self._model.named_parameters()
-            if id(parameter) in stepped - self._joined
-        ]
-        return bool(stepped & self._joined), others
-
-
 def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> Layout:
     """What joins. Raises ValueError, one line, for what cannot: sharded models, fp64, complex.
 
     Without optimizers it is every parameter that asks for a gradient.
     """
     _refuse_sharded(model)
-    wanted = {id(p) for p in _stepped(optimizers)}
+    wanted = {id(p) for p in stepped_by(optimizers)}
     if not optimizers:
         wanted = {id(p) for p in model.parameters() if p.requires_grad}
     layout = Layout([], 0)
     seen: Dict[int, Joined] = {}
     alike: Dict[Tuple[object, ...], Joined] = {}
-    for name, slots, key, parameter in _held(model, "_parameters"):
+    for name, slots, key, parameter in held_by(model, "_parameters"):
         if id(parameter) in wanted:
             _refuse_type(name, parameter)
             _add(layout, seen, alike, Joined(name, parameter, slots, key))
@@ -177,7 +116,7 @@ def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer
     if not layout.trained:
         raise ValueError("there is nothing to train: no parameter of the model is in the optimizer")
     kept = set(model.state_dict(keep_vars=True))
-    for name, slots, key, buffer in _held(model, "_buffers"):
+    for name, slots, key, buffer in held_by(model, "_buffers"):
         if buffer.is_floating_point() and name in kept:
             _add(layout, seen, alike, Joined(name, buffer, slots, key))
     layout.tensors.sort(key=lambda joined: joined.dtype == torch.float64)
@@ -187,13 +126,14 @@ def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer
     return layout
 
 
-def _stepped(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[torch.Tensor]:
+def stepped_by(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[torch.Tensor]:
+    """Every parameter in the groups of the optimizers."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             yield from group["params"]
 
 
-def _held(model: torch.nn.Module, kind: str) -> Iterator[Tuple[str, Slots, str, torch.Tensor]]:
+def held_by(model: torch.nn.Module, kind: str) -> Iterator[Tuple[str, Slots, str, torch.Tensor]]:
     """Every parameter or buffer with where it is held, in the order of `named_parameters`."""
     for prefix, module in model.named_modules():
         slots: Slots = getattr(module, kind)
@@ -267,7 +207,11 @@ def _name_plainly(layout: Layout) -> None:
         if len(one.name.split()) != 1:
             raise ValueError("%r: a name with white space cannot be joined" % one.name)
     known = {joined.name for joined in layout.tensors}
-    layout.tied = [t for t in layout.tied if t.name not in known and not known.add(t.name)]
+    others: Dict[str, Tied] = {}
+    for tied in layout.tied:
+        if tied.name not in known:
+            others.setdefault(tied.name, tied)
+    layout.tied = list(others.values())
 
 
 def _refuse_type(name: str, parameter: torch.Tensor) -> None:

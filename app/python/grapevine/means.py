@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import mmap
-from typing import Any, Dict, Iterator, List, Tuple
+import os
+import uuid
+from typing import Any, Dict, Iterator, List, Tuple, Union
 
 import torch
 
@@ -83,6 +85,21 @@ def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
                 "trains it" % name
             )
     return _copied(state)
+
+
+def save(state: Dict[str, Any], path: Union[str, os.PathLike[str]]) -> None:
+    """Writes a file, which is whole at any moment: as it was before, or new."""
+    part = "%s.%s.part" % (os.fspath(path), uuid.uuid4().hex)
+    try:
+        with open(part, "xb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def _copied(state: Dict[str, Any]) -> Dict[str, Any]:
