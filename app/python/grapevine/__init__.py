@@ -8,10 +8,10 @@
     rank.save_mean("model.pt")     # the mean of all ranks
     rank.close()
 
-The optimizer's `step` is followed by a STEP of the rank: the node takes what the script has done
-and hands over what gossip with the other ranks has done meanwhile. Nobody waits for anybody.
+A STEP of the rank follows the optimizer's `step`: the node takes the script's changes, and returns
+the rank's new parameters, averaged with those of other ranks meanwhile. No rank waits for another.
 
-Beside it `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
+The functions `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
 `$GRAPEVINE`, then `PATH`; they need no torch. `launch` starts a node and processes that join it,
 from a notebook or a script. `lightning`, `hf` and `accelerate` have a class for each of these
 libraries.
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch, or is rarely needed, is imported when it is first asked for."""
+    """Imports what needs torch, or is rarely needed, at its first use."""
     if name == "join":
         from .joining import join
 

@@ -1,6 +1,7 @@
 """The command `grapevine` of a wheel, and `python -m grapevine`: this process becomes the program.
 
-The wheel is one for all Pythons, so the program cannot know where this one keeps its packages.
+One wheel serves all Pythons, so the program cannot know where this one keeps its packages: it is
+told the folder of torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a script leaves with its rank: written, and read as the next script will, before it goes."""
+"""Objects that a script stores with its rank. Each is read back before it is sent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 _F_ADD_SEALS = 1033
 _SEALS = 0x1 | 0x2 | 0x4 | 0x8  # of a memfd: sealing, shrinking, growing, writing
-_NOEXEC_SEAL = 0x8  # from Linux 6.3 on, and demanded where vm.memfd_noexec is 2
+_NOEXEC_SEAL = 0x8  # known from Linux 6.3 on, and required if vm.memfd_noexec is 2
 
 
 def written(what: object) -> memoryview:
-    """As `torch.save` writes it. Raises ValueError where it could not be read again."""
+    """The object as `torch.save` writes it. Raises ValueError if it could not be read again."""
     if isinstance(what, (torch.optim.Optimizer, torch.nn.Module)):
         raise ValueError(
             "keep is given a %s, accepted: its state_dict()" % type(what).__name__
@@ -41,12 +41,12 @@ def written(what: object) -> memoryview:
 
 
 def read(data: io.BytesIO) -> Any:
-    """What was written. A blob is data: nothing in it is called."""
+    """The object that was written. A blob is data: reading calls nothing in it."""
     return torch.load(data, weights_only=True)
 
 
 def in_memory(data: memoryview) -> int:
-    """A descriptor of memory with it that nobody can change any more; the caller closes it."""
+    """A descriptor of sealed memory that holds the data. The caller closes it."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         blob = os.memfd_create("kept", flags | _NOEXEC_SEAL)
@@ -63,7 +63,7 @@ def in_memory(data: memoryview) -> int:
 
 
 def of_descriptor(descriptor: int, size: int) -> io.BytesIO:
-    """What is in it, which is closed: read by place, for the node reads at the same position."""
+    """The bytes of a descriptor, which is closed. `pread`: the node shares its file position."""
     data = io.BytesIO()
     try:
         while len(more := os.pread(descriptor, size - data.tell(), data.tell())) > 0:

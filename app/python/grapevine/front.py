@@ -1,10 +1,9 @@
 """The front: shared memory that holds the parameters as the script sees them.
 
-Between two STEPs only the script touches it, so there is neither lock nor race. Parameters of
-fp32 on the CPU, contiguous, *are* views of it, one storage a tensor; others (bf16, fp16,
-channels-last, GPU) are copied in before a STEP and out after it. A parameter of low precision
-gives the difference between what it is and what it was shown as, so that the rank's fp32 keeps
-what rounding hides.
+Between two STEPs only the script touches it, so it needs no lock. Contiguous fp32 parameters on the
+CPU *are* views of it, each with a storage of its own. Others (bf16, fp16, channels-last, GPU) are
+copied in before a STEP and out after it. For a parameter of low precision, its change since the
+last STEP is added to the front, so that the rank's fp32 values keep the digits that rounding hides.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _AGAIN = "close the rank and join again"
 
 
 def views_of(memory: mmap.mmap, layout: Layout) -> List[torch.Tensor]:
-    """A view for each tensor that is joined, in order, each with a storage of its own.
+    """A view for each joined tensor, in order, each with a storage of its own.
 
-    A view of a contiguous tensor has its very strides: those of dimensions of size 1 tell torch
-    which kernel to choose.
+    A view of a contiguous tensor has exactly its strides: torch chooses kernels by them, even by
+    those of dimensions of size 1.
     """
     views = []
     for joined, (offset, _) in zip(layout.tensors, layout.spans()):
@@ -56,7 +55,7 @@ def views_of(memory: mmap.mmap, layout: Layout) -> List[torch.Tensor]:
 class Front:
     """The shared memory of a rank, and the tensors of the model that lie in it or are copied.
 
-    Takes the descriptor over. `release` gives the model memory of its own again.
+    Owns the descriptor. `release` gives the model memory of its own again.
     """
 
     def __init__(self, layout: Layout, descriptor: int) -> None:
@@ -70,8 +69,8 @@ class Front:
         self._map = mmap.mmap(descriptor, max(size, 1))
         self._views = views_of(self._map, layout)
         self._in_place = [_can_be_view(joined) for joined in layout.tensors]
-        # Of those in place: what is compared at each STEP. Of the others: what the script was
-        # shown.
+        # The tensors in place, whose addresses are compared at each STEP. For the others: the
+        # values that the last STEP gave them, if those were rounded.
         self._here = [t for t, here in zip(self._tensors, self._in_place) if here]
         self._addresses = [v.data_ptr() for v, here in zip(self._views, self._in_place) if here]
         self._bound: List[torch.Tensor] = [joined.tensor for joined in self._here]
@@ -80,14 +79,14 @@ class Front:
         self._released = False
 
     def fill(self) -> None:
-        """The starting point: the front becomes what the model is."""
+        """Copies the model into the front: the starting point of the rank."""
         with torch.no_grad():
             for joined, view in zip(self._tensors, self._views):
                 view.copy_(joined.tensor.data)
         self._attach()
 
     def take_over(self, aside: bool) -> None:
-        """The model becomes what the front is; the buffers aside as well, or they stay its own."""
+        """Copies the front into the model; without `aside`, the model keeps its own buffers."""
         with torch.no_grad():
             for at, (joined, view) in enumerate(zip(self._tensors, self._views)):
                 if aside or at < self._trained:
@@ -97,7 +96,7 @@ class Front:
         self._attach()
 
     def collect(self) -> None:
-        """Before a STEP: the front becomes what the script has made of the model."""
+        """Before a STEP: brings the model's values into the front."""
         if self._layout.follow_buffers():
             self._bound = [joined.tensor for joined in self._here]
         if [t.data_ptr() for t in self._bound] != self._addresses:
@@ -110,7 +109,7 @@ class Front:
                 view.add_((tensor.float() - shown.float()).to(view.device))
 
     def show(self) -> None:
-        """After a STEP: the model becomes what the front is."""
+        """After a STEP: brings the front's values into the model."""
         for at in self._away:
             if at < self._trained:
                 self._tensors[at].tensor.data.copy_(self._views[at])
@@ -121,8 +120,8 @@ class Front:
         _increment_versions([joined.tensor for joined in self._layout.parameters()])
 
     def has_moved(self) -> bool:
-        """Whether a parameter is another than it was shown as, as far as the node cannot see it:
-        it is a copy, or somebody has given it other memory."""
+        """Whether a parameter outside the front has changed since the last STEP: it is a copy, or
+        the script has given it other memory. The node sees changes of the front itself."""
         trained = list(zip(self._tensors, self._views, self._shown))[: self._trained]
         for at, (joined, view, shown) in enumerate(trained):
             tensor = joined.tensor.data
@@ -134,7 +133,7 @@ class Front:
         return False
 
     def release(self) -> None:
-        """The model gets memory of its own. Nothing of the script's lies in the front any more."""
+        """Gives the model memory of its own. No tensor of it lies in the front any more."""
         if self._released:
             return
         self._released = True
@@ -146,7 +145,7 @@ class Front:
         os.close(self._descriptor)
 
     def make_private(self) -> None:
-        """In a child of a fork: the memory stays where it is, and no write reaches the parent's."""
+        """In a child of a fork: the memory keeps its address, and no write reaches the parent."""
         if self._released or not self._addresses:
             return
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
@@ -162,7 +161,7 @@ class Front:
             self._note(at)
 
     def _note(self, at: int) -> None:
-        """Remembers what the script is shown, where that is rounded."""
+        """Remembers the value that a STEP gave the script, if it was rounded."""
         tensor = self._tensors[at].tensor.data
         if tensor.dtype == torch.float32 or at >= self._trained:
             return
@@ -173,7 +172,8 @@ class Front:
             shown.copy_(tensor)
 
     def _put_back(self) -> None:
-        """Somebody has given tensors other memory: their values count, the views are put back."""
+        """Where the script has given tensors other memory: puts the views back, with the values in
+        that memory."""
         views = [v for v, here in zip(self._views, self._in_place) if here]
         for joined, view, address in zip(self._here, views, self._addresses):
             tensor, moved = joined.tensor, joined.tensor.data_ptr()

@@ -45,8 +45,8 @@ def launch(
     called by new processes; one of a notebook by copies of this one, which must not have used a
     GPU.
 
-    Raises RuntimeError with the traceback where one of them fails, after the others have been
-    ended; ValueError where the node refuses an option.
+    If one of them fails, ends the others and raises RuntimeError with the traceback. Raises
+    ValueError if the node refuses an option.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(
@@ -63,7 +63,7 @@ def launch(
     try:
         for seat in range(ranks):
             work = _Work(function, tuple(args), seat, ranks, node.socket)
-            processes.append(_Process(work, node.input))  # before it starts: it may be interrupted
+            processes.append(_Process(work, node.input))  # before `start`, which Ctrl+C may end
             processes[-1].start()
         return _results(processes)
     finally:
@@ -73,7 +73,7 @@ def launch(
 
 
 class _Work(NamedTuple):
-    """What a process is told."""
+    """What a process is given."""
 
     function: Callable[..., Any]
     args: Sequence[Any]
@@ -118,7 +118,7 @@ class _Node:
         raise kind(last or "the node ended before it was there")
 
     def _pass_on(self) -> None:
-        """Alarms, say; that it listens, and leaves when it is told to, goes without saying."""
+        """Prints what the node says, for example alarms; not that it listens, or how it leaves."""
         for line in self._said:
             if not self.input.closed and LISTENS not in line:
                 sys.stderr.write(line)
@@ -151,7 +151,7 @@ class _Process:
         self._answers.close()
 
     def result(self) -> Any:
-        """What it has returned. Raises RuntimeError where it has failed, or ended before."""
+        """What the function returned. Raises RuntimeError if it failed, or its process ended."""
         try:
             well, value = pickle.loads(self.results.recv_bytes())
         except EOFError:
@@ -163,7 +163,7 @@ class _Process:
         return value
 
     def end(self) -> None:
-        """At once where it still goes on."""
+        """Ends the process if it still runs."""
         if self._process.pid is None:
             return
         if self._process.is_alive():
@@ -175,7 +175,7 @@ class _Process:
 
 
 def _can_be_imported(function: Callable[..., Any]) -> bool:
-    """By a new process; not so what a notebook or an interactive session has defined."""
+    """Whether a new process can; not what a notebook or an interactive session has defined."""
     try:
         pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -198,7 +198,7 @@ def _call(work: _Work, parent: int, answers: Any, inherited: int) -> None:
     """In the process: calls the function, and sends what comes of it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it has gone before
+        os._exit(1)  # the parent ended before prctl
     if inherited >= 0:
         os.close(inherited)  # else the node's input would not end
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the parent, which ends this
@@ -209,7 +209,7 @@ def _call(work: _Work, parent: int, answers: Any, inherited: int) -> None:
         outcome = pickle.dumps((True, work.function(*work.args)))
     except BaseException:
         outcome = pickle.dumps((False, traceback.format_exc()))
-    answers.send_bytes(outcome)  # by value: tensors that are shared would end with this process
+    answers.send_bytes(outcome)  # by value: shared tensors would be lost with this process
 
 
 def _take_share_of_cores(work: _Work, is_copy: bool) -> None:
@@ -218,5 +218,5 @@ def _take_share_of_cores(work: _Work, is_copy: bool) -> None:
     share = max(1, len(os.sched_getaffinity(0)) // work.ranks)
     os.environ["OMP_NUM_THREADS"] = str(share)
     torch = sys.modules.get("torch")
-    if torch is not None:  # threads that a copy's parent has used are not there in the copy
+    if torch is not None:  # a copy does not have the threads that its parent has started
         torch.set_num_threads(1 if is_copy else share)

@@ -56,8 +56,8 @@ class Layout:
         return self.tensors[: self.trained]
 
     def text(self, run: str, outer: Optional[Tuple[float, float]] = None) -> bytes:
-        """What `join` says: the run's name, the rate and momentum of its outer optimizer, a line
-        a tensor, and one for each other name."""
+        """The text of a JOIN: the run's name, the rate and momentum of its outer optimizer, and a
+        line for each tensor and for each other name of one."""
         lines = [run] if outer is None else [run, "outer %r %r" % outer]
         for at, joined in enumerate(self.tensors):
             aside = "aside64" if joined.dtype == torch.float64 else "aside"
@@ -69,7 +69,7 @@ class Layout:
         return "".join(line + "\n" for line in lines).encode()
 
     def spans(self) -> List[Tuple[int, int]]:
-        """Where each tensor lies in the shared memory: its first byte, and the one behind it."""
+        """Where each tensor lies in the shared memory: its first byte, and the first after it."""
         spans = []
         end = 0
         for joined in self.tensors:
@@ -80,11 +80,11 @@ class Layout:
         return spans
 
     def bytes(self) -> int:
-        """How much memory that is."""
+        """The size of that memory."""
         return self.spans()[-1][1]
 
     def follow_buffers(self) -> bool:
-        """Whether the model holds other buffers than before; they are joined from now on."""
+        """Joins the buffers that have replaced joined ones in the model. Whether there are any."""
         changed = False
         for joined in self.tensors[self.trained :]:
             now = joined.slots.get(joined.key)
@@ -96,7 +96,7 @@ class Layout:
 def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> Layout:
     """What joins. Raises ValueError, one line, for what cannot: sharded models, fp64, complex.
 
-    Without optimizers it is every parameter that asks for a gradient.
+    Without optimizers, every parameter that requires a gradient is trained.
     """
     _refuse_sharded(model)
     wanted = {id(p) for p in stepped_by(optimizers)}
@@ -134,7 +134,8 @@ def stepped_by(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[torch.Te
 
 
 def held_by(model: torch.nn.Module, kind: str) -> Iterator[Tuple[str, Slots, str, torch.Tensor]]:
-    """Every parameter or buffer with where it is held, in the order of `named_parameters`."""
+    """Every parameter or buffer: its name, the dict and the key that hold it, and the tensor; in
+    the order of `named_parameters`."""
     for prefix, module in model.named_modules():
         slots: Slots = getattr(module, kind)
         for key, tensor in slots.items():
@@ -148,7 +149,7 @@ def _add(
     alike: Dict[Tuple[object, ...], Joined],
     joined: Joined,
 ) -> None:
-    """One more tensor, unless it, or its memory, is joined already."""
+    """Adds a tensor; as a twin, if its memory is joined already."""
     tensor = joined.tensor
     if id(tensor) in seen:
         return
@@ -164,7 +165,7 @@ def _add(
 def _find_other_names(
     layout: Layout, model: torch.nn.Module, kept: Set[str], seen: Dict[int, Joined]
 ) -> None:
-    """The names under which a file has a joined tensor once more."""
+    """Adds the further names that joined tensors have in a file."""
     everywhere: List[Tuple[str, torch.Tensor]] = list(
         model.named_parameters(remove_duplicate=False)
     )
@@ -183,7 +184,7 @@ def _find_other_names(
 
 
 def _strides_within(whole: torch.Tensor, twin: torch.Tensor) -> Optional[List[int]]:
-    """Those of `twin` as a view of what `whole` is when it lies in the order of its shape."""
+    """The strides of `twin` as a view of `whole`, once `whole` is contiguous. None: no view."""
     if whole.is_contiguous():
         return list(twin.stride())
     packed = torch.empty(whole.shape, device="meta").stride()
@@ -195,7 +196,7 @@ def _strides_within(whole: torch.Tensor, twin: torch.Tensor) -> Optional[List[in
 
 
 def _name_plainly(layout: Layout) -> None:
-    """Cuts off what wrappers put before names: `module.` of DDP, `_orig_mod.` of torch.compile."""
+    """Cuts off what wrappers add to names: `module.` of DDP, `_orig_mod.` of torch.compile."""
     named: List[Union[Joined, Tied]] = [*layout.tensors, *layout.tied]
     for one in named:
         parts = [part for part in one.name.split(".") if part != "_orig_mod"]
@@ -227,7 +228,7 @@ def _refuse_type(name: str, parameter: torch.Tensor) -> None:
 
 
 def _refuse_sharded(model: torch.nn.Module) -> None:
-    """FSDP, tensor parallelism and DeepSpeed leave a process a part of a parameter."""
+    """With FSDP, tensor parallelism and DeepSpeed a process has only a part of a parameter."""
     sharded = {"FullyShardedDataParallel", "FSDPModule"}
     for module in model.modules():
         if sharded & {kind.__name__ for kind in type(module).__mro__}:
@@ -238,7 +239,7 @@ def _refuse_sharded(model: torch.nn.Module) -> None:
 
 
 def _refuse_overlaps(layout: Layout) -> None:
-    """Tensors that share a part of their memory would come apart as views of their own."""
+    """Tensors that share a part of their memory would not share it as views of the front."""
     here = [j for j in layout.tensors if j.tensor.numel() and j.tensor.device.type == "cpu"]
     extents = sorted((*_extent(joined.tensor), joined.name) for joined in here)
     for (_, end, one), (start, _, other) in zip(extents, extents[1:]):

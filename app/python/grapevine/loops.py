@@ -59,7 +59,7 @@ class Loop:
         self._shared.append((batches, drawn))
 
     def figures(self) -> Dict[str, float]:
-        """Of the run, for a logger."""
+        """Figures of the run, for a logger."""
         rank = self.rank
         if rank is None:
             return {}
@@ -93,7 +93,7 @@ class Loop:
 
 
 class _Share(torch.utils.data.Sampler[int]):
-    """This rank's part, where there are others: alone it draws what the loader would have drawn."""
+    """This rank's share; if the run has one rank, what the loader would have drawn."""
 
     def __init__(self, rank: Rank, alone: Any, size: int) -> None:
         self._rank, self._alone = rank, alone

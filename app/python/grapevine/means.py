@@ -1,9 +1,9 @@
-"""A mean of the run as a model has it: put into the model for a while, or asked of its state_dict.
+"""A mean in the form of a model: put into the model for a while, or as its state_dict.
 
-A model says itself what its state_dict is: hooks copy and rename, tied tensors have other strides.
-So a mean is put into the model, the model is asked, and its own values are put back. Where another
-thread trains the model meanwhile it must stay as it is: there tensors are told by what they are,
-and a state_dict of anything else is refused.
+Only the model knows its state_dict: hooks copy and rename, tied tensors have other strides. So the
+mean is put into the model, the model is asked for its state_dict, and its own values are put back.
+If another thread trains the model meanwhile, the model must stay as it is. Then the tensors of its
+state_dict are recognised by identity, and a state_dict with tensors made anew is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Values = List[Tuple[torch.Tensor, torch.Tensor]]  # a tensor of the model, and t
 
 
 class Mean:
-    """What the node has sent: the mean of each joined tensor, in memory that is nobody else's."""
+    """The mean of each joined tensor, as the node has sent it, in private memory."""
 
     def __init__(self, layout: Layout, descriptor: int, ranks: int) -> None:
         self.ranks = ranks
@@ -32,7 +32,7 @@ class Mean:
         self._memory = mmap.mmap(descriptor, max(1, layout.bytes()), mmap.MAP_PRIVATE)
 
     def values(self) -> Values:
-        """As the model's tensors are: on their devices, of their types and strides, tied alike."""
+        """The mean for each tensor of the model: with its device, type and strides, tied alike."""
         values: Values = []
         with torch.no_grad():
             for joined, view in zip(self._layout.tensors, views_of(self._memory, self._layout)):
@@ -50,7 +50,7 @@ class Mean:
 
 @contextlib.contextmanager
 def put_into_model(mean: Mean) -> Iterator[None]:
-    """The model's tensors are the mean, and then themselves again."""
+    """Within the `with`, the model's tensors are the mean."""
     values = mean.values()
     own = [tensor.data for tensor, _ in values]
     try:
@@ -63,15 +63,15 @@ def put_into_model(mean: Mean) -> Iterator[None]:
 
 
 def state_dict_of(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
-    """What `model.state_dict()` is where the model is the mean: memory of its own."""
+    """`model.state_dict()` with the values of the mean, in memory of its own."""
     with put_into_model(mean):
         return _copied(model.state_dict())
 
 
 def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
-    """The same while another thread uses the model, which nobody touches.
+    """The same without a change of the model, which another thread uses.
 
-    Raises RuntimeError where the model's state_dict has other tensors than the model.
+    Raises RuntimeError if the model's state_dict has other tensors than the model.
     """
     means = {id(tensor): value for tensor, value in mean.values()}
     known = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
@@ -88,7 +88,7 @@ def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
 
 
 def save(state: Dict[str, Any], path: Union[str, os.PathLike[str]]) -> None:
-    """Writes a file, which is whole at any moment: as it was before, or new."""
+    """Writes a file, which is replaced whole: no reader finds a part of it."""
     part = "%s.%s.part" % (os.fspath(path), uuid.uuid4().hex)
     try:
         with open(part, "xb") as file:
@@ -103,7 +103,7 @@ def save(state: Dict[str, Any], path: Union[str, os.PathLike[str]]) -> None:
 
 
 def _copied(state: Dict[str, Any]) -> Dict[str, Any]:
-    """Nothing of it is the model's memory any more; what was one tensor still is."""
+    """Copies all values, so that none is the model's memory. Tied tensors stay tied."""
     copies: Dict[Tuple[object, ...], torch.Tensor] = {}
     for name, value in state.items():
         if not isinstance(value, torch.Tensor):

@@ -64,7 +64,7 @@ def simulate(**options: Option) -> Result:
     """Runs the actors on the virtual clock: `simulate(topology="ring", ranks=64, target=1e-3)`.
 
     Repeatable to the bit. Rows are the samples, if `sample_seconds` asked for some. Raises
-    ValueError with the program's line where it refuses an option.
+    ValueError with the program's line if it refuses an option.
     """
     values = _call("simulate", options)
     samples = values.get("samples", [])
@@ -99,7 +99,7 @@ def compare(
 
     job       a job file, or its content as a dict; or give `methods` and options
     methods   a dict each: `name`, `label`, and any option in place of the shared one
-    out       the folder that keeps what has ended, for the next call to resume; none: a passing one
+    out       the folder of the results, from which the next call resumes; None: a temporary one
     threads   how many runs at a time; 0: one per core
 
     A row is a run, with its figures.
@@ -126,7 +126,7 @@ def compare(
 def status(address: str, key: Optional[str] = None) -> Result:
     """What a node knows of its run: `status("a")`, a name, host:port or unix:/path.
 
-    A row is an edge of a rank of that node. `key` is the file of the run's key, where one is asked.
+    A row is an edge of a rank of that node. `key` is the file of the run's key, if it has one.
     """
     options: Dict[str, Option] = {"address": address, "verb": "status"}
     if key is not None:
@@ -136,7 +136,7 @@ def status(address: str, key: Optional[str] = None) -> Result:
 
 
 def program() -> str:
-    """Its path."""
+    """The path of `grapevine`."""
     named = os.environ.get("GRAPEVINE", "grapevine")
     in_wheel = BESIDE if "GRAPEVINE" not in os.environ and os.path.exists(BESIDE) else None
     found = in_wheel or shutil.which(named)
@@ -149,7 +149,7 @@ def program() -> str:
 
 
 def option_words(command: str, options: Mapping[str, Option]) -> List[str]:
-    """As a command line has them."""
+    """The options as words of a command line."""
     words = []
     for name, value in options.items():
         option = name.replace("_", "-")
@@ -163,7 +163,8 @@ def option_words(command: str, options: Mapping[str, Option]) -> List[str]:
 
 
 def _call(command: str, options: Mapping[str, Option]) -> Dict[str, Any]:
-    """ValueError with its line where the program refuses what it was asked, else RuntimeError."""
+    """What a command prints. Raises ValueError if it refuses an option, RuntimeError if it fails,
+    both with its line."""
     words = [program(), command, "--json", *option_words(command, options)]
     ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ran.returncode == 0:

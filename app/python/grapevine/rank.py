@@ -54,13 +54,13 @@ class Rank:
         self.kept_steps: Optional[int] = None
         self._every = every
         self._pid = os.getpid()
-        self._thread = threading.get_ident()  # that trains
+        self._thread = threading.get_ident()  # the one that trains
         self._farewell = Farewell()
         self._swapped = False  # the model is the mean for a while
         self._ended = False  # no more steps
         self._closed = False
-        self._sampler: Optional[Sampler] = None  # the first, which is told with each STEP
-        self._reported: Set[str] = set()  # names, that the node has heard
+        self._sampler: Optional[Sampler] = None  # the first; each STEP tells its position
+        self._reported: Set[str] = set()  # names that the node knows
         self._layout = layout_of(model, first + also)
         self._watch = Watch(model, first + also, self._layout)
         self._optimizer_steps = OptimizerSteps(self._watch, every, by_hand=not first)
@@ -136,7 +136,7 @@ class Rank:
 
     @property
     def counts(self) -> bool:
-        """Whether its sampler ends with the work of the run, or of the data."""
+        """Whether an iteration of its sampler is the whole training loop."""
         return self._sampler is not None and self._sampler.counts
 
     @property
@@ -146,7 +146,7 @@ class Rank:
 
     @property
     def loss(self) -> float:
-        """Of the last step; NaN: not told."""
+        """That of the last step; NaN: the script has not set it."""
         return self._seat.loss
 
     @loss.setter
@@ -221,18 +221,18 @@ class Rank:
     ) -> Sampler:
         """This rank's samples of a data set, for `DataLoader(dataset, sampler=...)`.
 
-        With `epochs`, or where the run has a number of gradients, it counts: `for batch in loader:`
-        is the whole loop, which ends when the work of the run is done. Without a number the epochs
-        make one: epochs * samples / batch, as soon as the first script knows how many samples are
-        in an optimizer step. Else an iteration is one pass, and the script counts.
+        With `epochs`, or if the run has a number of gradients, one `for batch in loader:` is the
+        whole training loop, which ends when the work of the run is done. If the run has no number,
+        the epochs make one: epochs * samples / batch, as soon as the first script knows how many
+        samples are in an optimizer step. Otherwise an iteration is one pass, and the script counts.
 
-        epochs     passes over the data by all ranks together; the gradients of the run go before
+        epochs     passes over the data by all ranks together; the run's own number takes precedence
         partition  True: a share of the data that is this rank's alone; False: all of the data, in
-                   an order of its own; None: all of them where it counts with other ranks
+                   an order of its own; None: False if it counts the work of all, otherwise True
         batch      samples of an optimizer step; None: as many as lie between the first two STEPs
 
-        The first sampler counts, and goes on where the rank's last script was in the same data. A
-        later one without `epochs` is a pass over this rank's share.
+        The first sampler continues where the rank's last script was in the same data. A later one
+        without `epochs` is a pass over this rank's share.
         """
         self._check_process()
         try:
@@ -264,10 +264,10 @@ class Rank:
     # Means and the end.
 
     def mean_state_dict(self) -> Dict[str, Any]:
-        """The mean over all live ranks of what is trained and of the float buffers: fresh memory.
+        """The mean over all live ranks, as `model.state_dict()` in memory of its own.
 
-        Every key of `model.state_dict()`; what is not joined is this model's. Raises NodeGone while
-        the node is gone, and RuntimeError once the rank is closed.
+        The trained parameters and the float buffers are means; the rest is this model's. Raises
+        NodeGone while the node is gone, and RuntimeError once the rank is closed.
         """
         mean = self._mean()
         if self._swapped or threading.get_ident() != self._thread:
@@ -276,7 +276,7 @@ class Rank:
 
     @contextlib.contextmanager
     def mean(self) -> Iterator[torch.nn.Module]:
-        """The model as the mean of all ranks, for a while: to evaluate, never to step."""
+        """Within the `with`, the model is the mean of all ranks: to evaluate. Steps raise."""
         if threading.get_ident() != self._thread:
             raise RuntimeError(
                 "the model becomes the mean in the thread that trains it; elsewhere: "
@@ -291,10 +291,10 @@ class Rank:
             self._swapped = False
 
     def finish(self, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """No more steps. Waits until the other ranks have done theirs: the mean of all.
+        """Makes no more steps, waits until all ranks have made theirs, and returns their mean.
 
-        After `timeout` seconds, or at Ctrl+C, it is the mean of now, and the rank gossips on until
-        `close`. Raises NodeGone where the node is gone, and does not come back in time.
+        After `timeout` seconds, or at Ctrl+C, it returns the present mean, and the rank keeps
+        exchanging until `close`. Raises NodeGone if the node is gone and stays so for too long.
         """
         self._check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -306,8 +306,8 @@ class Rank:
     def save_mean(
         self, path: Union[str, os.PathLike[str]], timeout: Optional[float] = None
     ) -> Dict[str, Any]:
-        """`finish`, and the mean as a file, whole or as it was before: the scripts of a run may all
-        name the same one. Returns the mean."""
+        """`finish`, and writes the mean to a file. The file is replaced whole, so all scripts of a
+        run may name the same one. Returns the mean."""
         state = self.finish(timeout)
         save(state, path)
         return state
@@ -325,13 +325,13 @@ class Rank:
             _ranks.discard(self)
             self._end("is closed")
             for hook in self._hooks:
-                hook.remove()  # they hold the rank; its last word does not
+                hook.remove()  # it refers to the rank; the farewell does not
             self._hooks = [o.register_step_post_hook(self._farewell) for o in self._optimizers]
         if moved:
             self._tell_moved("their present values are in no rank")
 
     def _mean(self) -> Mean:
-        """That of now, or of the run where it has ended."""
+        """That of the run if it has ended, otherwise the present one."""
         self._check_open()
         with self._seat.lock:
             if self._means.last is None:
@@ -357,18 +357,18 @@ class Rank:
                 self._end("has ended with its run")
 
     def _end(self, why: str) -> None:
-        """No more steps are made, which the first one that is tried says."""
+        """Makes no more steps. The first step that the script tries warns of it, with `why`."""
         if not self._ended:
             self._ended, self._farewell.why = True, "rank %d %s" % (self.rank, why)
 
     # Requests: what the node keeps, shows or writes.
 
     def keep(self, what: object) -> bool:
-        """Leaves an object with the rank, for the script that comes after this one.
+        """Stores an object with the rank, for the rank's next script.
 
-        Whatever `torch.save` writes and `torch.load(weights_only=True)` reads; the optimizer's
-        state, say: else it is a ValueError, and what was kept before stays. False while the node is
-        gone, and once the run is over.
+        Accepts what `torch.save` writes and `torch.load(weights_only=True)` reads, for example the
+        optimizer's state. Raises ValueError for anything else, and what was stored before stays.
+        Returns False, and stores nothing, while the node is gone and once the run is over.
         """
         self._check_open()
         data = blobs.written(what)
@@ -383,7 +383,8 @@ class Rank:
                 os.close(blob)
 
     def kept(self) -> Any:
-        """What a script has left with this rank, or None; `kept_steps` is the rank's step then.
+        """The object that a script has stored with this rank, or None. `kept_steps` is set to the
+        rank's steps at that time.
 
         Raises NodeGone while the node is gone.
         """
@@ -398,12 +399,12 @@ class Rank:
         return blobs.read(blobs.of_descriptor(descriptor, answer.size))
 
     def report(self, **measured: Any) -> bool:
-        """Tells what the script has measured: `rank.report(val_loss=loss, accuracy=part)`.
+        """Tells the node what the script has measured: `rank.report(val_loss=loss, accuracy=part)`.
 
-        The latest of each name stands in the status of the node and in its metrics, and is in the
-        curves of the run. At most 8 names of 1 to 32 characters a to z, 0 to 9 and _, and finite
-        numbers: else it is a ValueError, and nothing is told. False while the node is gone, and
-        once the run is over.
+        The status, the metrics and the curves of the run show the latest number of each name.
+        Accepts at most 8 names of 1 to 32 characters a to z, 0 to 9 and _, and finite numbers.
+        Raises ValueError for anything else, and tells nothing. Returns False while the node is gone
+        and once the run is over.
         """
         self._check_open()
         names = self._reported.union(measured)
@@ -416,11 +417,11 @@ class Rank:
         return told
 
     def checkpoint(self) -> Optional[str]:
-        """Has the node write its ranks down, with what scripts have left by `keep`; as it does now
-        and then by itself. The checkpoint's folder, as the node calls it; None while it is gone.
+        """Makes the node save its ranks, with the objects that scripts have stored by `keep`.
 
-        Raises RuntimeError with the reason where none is written: the node has no run directory,
-        the disk is full, the run is over.
+        Returns the checkpoint's folder, as the node calls it, or None while the node is gone.
+        Raises RuntimeError with the reason if none is written: the node has no run directory, the
+        disk is full, the run is over.
         """
         self._check_open()
         with self._seat.lock:
@@ -465,12 +466,13 @@ class Rank:
         )
 
     def _makes_steps(self) -> bool:
-        """Whether a STEP has to follow each change of the parameters, and none is due soon."""
+        """Whether the rank makes STEPs, and no optimizer step has come since the last one. What has
+        changed since then, has changed unseen."""
         since = self._optimizer_steps.since
         return not (self.stopped or self._ended or self.alone or since)
 
     def _warn_if_moved(self, then: str) -> bool:
-        """Whether parameters have changed and no STEP has followed, which is said."""
+        """Warns if parameters have changed and no STEP has followed. Whether they have."""
         try:
             moved = self._makes_steps() and self._seat.has_moved()
         except NodeGone as gone:

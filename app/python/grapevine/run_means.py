@@ -71,8 +71,8 @@ class RunMeans:
 
 
 class _Waits:
-    """Says after a second for whom `finish` waits, and again when that changes. It is a warning if
-    no script sits there, who could ever finish."""
+    """Says after a second for which rank `finish` waits, and again when that changes. It is a
+    warning if that rank has no script: perhaps none will come."""
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat

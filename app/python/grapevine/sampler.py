@@ -10,11 +10,11 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Protocol
 import torch
 
 
-_DRAWN_AHEAD = 1 << 17  # samples, by a loader before a STEP
+_DRAWN_AHEAD = 1 << 17  # samples that a loader may draw before the first STEP
 
 
 class Place(Protocol):
-    """What a sampler has to know of a rank, as it is now."""
+    """What a sampler reads of its rank."""
 
     @property
     def rank(self) -> int: ...
@@ -27,21 +27,21 @@ class Place(Protocol):
 
 
 class Work(Protocol):
-    """What a sampler that counts has to know of the work of all ranks, in optimizer steps."""
+    """What a sampler that counts reads of the work of all ranks, in optimizer steps."""
 
     @property
-    def run_steps(self) -> int: ...  # that all have taken, as estimated
+    def run_steps(self) -> int: ...  # taken by all ranks: an estimate
     @property
-    def gradients(self) -> int: ...  # to take; 0: not known yet
-    def told(self, gradients: int = 0) -> int: ...  # that all are known to have taken
+    def gradients(self) -> int: ...  # the whole work; 0: not known yet
+    def told(self, gradients: int = 0) -> int: ...  # known to be taken; tells the node the work
 
 
 class Share(NamedTuple):
     """How far a rank is in its samples, as its node knows it from the rank's last STEP."""
 
-    key: int = 0  # of data, seed and number of ranks; 0: it has none
-    passes: int = 0  # that lie behind it
-    samples: int = 0  # of this pass, on which it has been trained
+    key: int = 0  # a hash of data size, seed and number of ranks; 0: there is no sampler
+    passes: int = 0  # that are complete
+    samples: int = 0  # of the present pass that the rank was trained on
 
 
 class Sampler(torch.utils.data.Sampler[int]):
@@ -74,24 +74,24 @@ class Sampler(torch.utils.data.Sampler[int]):
         self.seed = seed
         self.epochs = epochs
         self.partition = partition
-        self._work = work  # of all ranks, in optimizer steps; None: each counts its own samples
+        self._work = work  # None: each rank counts its own samples
         # Whether an iteration is the whole loop.
         self.counts = epochs is not None or (work is not None and work.gradients > 0)
         self._every = every  # optimizer steps a STEP
         self.passes = 0  # the number of the pass that begins next
-        self._samples = 0  # of it, that are left out
+        self._samples = 0  # of that pass that are skipped
         self._goes_on = at is not None and at.key == self._key() and at[1:] != (0, 0)
         if self._goes_on and at is not None:
             self._go_on(at.passes, at.samples)
-        self._shift = 0  # between what the script calls an epoch, and the pass
-        self._turn: Optional[object] = None  # the iteration that goes on
-        self._pass = 0  # its first pass, from whose begin its samples are counted
-        self._begin = self._drawn = self._length = 0
-        self._told = self._made = 0  # drawn at the last STEP, STEPs
+        self._shift = 0  # the number of a pass minus the script's epoch
+        self._turn: Optional[object] = None  # the latest iteration; the next six are its own
+        self._pass = 0  # its first pass: samples are counted from the start of that
+        self._begin = self._drawn = self._length = 0  # first, next, samples of a pass
+        self._told = self._made = 0  # samples drawn at the last STEP; STEPs
         self._batch = batch
         self._each = (batch or 0) * every  # samples a STEP; 0: not known yet
-        self._look_at = 0.0  # drawn, when it may be enough
-        self._steps_before: Optional[int] = None  # of the rank, as the last iteration began
+        self._look_at = 0.0  # with so many samples drawn, it looks whether they are enough
+        self._steps_before: Optional[int] = None  # of the rank when the last iteration began
         if self._pass_length() == 0:
             warnings.warn(
                 "rank %d has no samples: %d for %d ranks" % (rank.rank, size, rank.ranks),
@@ -100,7 +100,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._count_work()
 
     def __len__(self) -> int:
-        """Its part, as it is expected: as large as those of the others."""
+        """The number of its samples that is expected: all ranks draw equally many."""
         work, ranks = self._work, max(1, self.rank.ranks)
         if work is not None and work.gradients and self._each:
             return math.ceil(work.gradients * self._each / self._every / ranks)
@@ -120,7 +120,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._look_at = 0.0
         self._goes_on = False
         turn = self._turn = object()
-        at = self._begin  # from the begin of its first pass
+        at = self._begin  # the next sample, counted from the start of the first pass
         while len(share):
             number = first + at // len(share)
             self.passes = number + 1
@@ -138,8 +138,8 @@ class Sampler(torch.utils.data.Sampler[int]):
     def set_epoch(self, epoch: int) -> None:
         """The next pass is number `epoch`, as with a DistributedSampler.
 
-        Where a script begins again from epoch 0 and its share goes on, it counts from there: no
-        order comes twice.
+        If this script continues the rank's last one and starts from epoch 0, its epochs are counted
+        from the position of the last one: no order comes twice.
         """
         if self._goes_on:
             self._shift = max(0, self.passes - epoch)
@@ -149,7 +149,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._turn = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where it is: after the last sample that was drawn."""
+        """The position after the last sample that was drawn."""
         passes, samples = self.passes, self._samples
         if self._turn is not None and self._length:
             whole, samples = divmod(self._drawn, self._length)
@@ -157,7 +157,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         return {"passes": passes, "samples": samples, "size": self.size, "seed": self.seed}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """The next pass goes on there. Raises ValueError for a state of other data."""
+        """The next pass starts at that position. Raises ValueError for a state of other data."""
         if (state["size"], state["seed"]) != (self.size, self.seed):
             raise ValueError(
                 "the state is of %s samples with seed %s, accepted: of %d with %d"
@@ -167,10 +167,10 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._turn, self._goes_on = None, True
 
     def share(self) -> Share:
-        """Where it is as a STEP is made.
+        """The position of the training, for a STEP to tell.
 
-        A loader draws ahead of what is trained on. So a sample counts by the STEPs of this
-        iteration, each of as many samples as one drew.
+        A loader draws samples before they are trained on. So it is computed from the STEPs of this
+        iteration, each with as many samples as were drawn between two of them.
         """
         if self._turn is None:
             return Share(self._key(), self.passes, self._samples)
@@ -183,32 +183,32 @@ class Sampler(torch.utils.data.Sampler[int]):
         whole = max(0, trained - 1) // max(1, self._length)
         return Share(self._key(), self._pass + whole, trained - whole * self._length)
 
-    # How much is enough.
+    # When the samples are enough.
 
     def _is_enough(self) -> bool:
-        """Whether the work of the run is taken, or in the samples that were handed out here."""
+        """Whether the steps of all ranks and the samples drawn here complete the work."""
         self._look_at = math.inf  # until the next STEP
         if not self.counts or self._turn is None:
             return False
         self._count_work()
         work = self._work
-        if work is None:  # the whole of its own part
+        if work is None:  # enough are all samples of its own part
             self._look_at = len(self) - self._pass * self._length
         elif self.epochs is not None and not (work.gradients and self._each):
-            self._look_at = self._begin + self.epochs * self.size  # what all take together
-        elif not self._each:  # it is drawn to its end, and no STEP is made
+            self._look_at = self._begin + self.epochs * self.size  # the whole work
+        elif not self._each:  # no STEP yet: one pass, or what a loader may draw ahead
             self._look_at = self._told + max(self._length, _DRAWN_AHEAD)
         else:
             left = self._left(work.run_steps)
-            # Near the end it asks: others have gone on since the last STEP, or have died, and then
-            # it was an estimate.
+            # Near the end it asks the node: other ranks have taken steps since the last STEP, or
+            # have died, and then `run_steps` was too high.
             if left <= self._each * self.rank.ranks:
                 left = min(self._left(work.told()), self._each)
             self._look_at = self._drawn + left
         return self._drawn >= self._look_at
 
     def _left(self, taken: int) -> int:
-        """Samples that are to be handed out here, if nobody else takes a step."""
+        """How many more samples are drawn here if no other rank takes a step."""
         if self._work is None:
             return 0
         gradients = self._work.gradients - taken
@@ -216,7 +216,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         return math.ceil(gradients * self._each / self._every - ahead - 1e-6)
 
     def _count_work(self) -> None:
-        """Tells the node how many gradients the epochs are, once the size of a batch is known."""
+        """Tells the node the work in gradients, once the size of a batch is known."""
         if self._work is None or self.epochs is None or not self._each or self._work.gradients:
             return
         self._work.told(math.ceil(self.epochs * self.size * self._every / self._each))
@@ -226,7 +226,7 @@ class Sampler(torch.utils.data.Sampler[int]):
             return self._drawn
         return min(self._drawn, self._begin + self._made * self._each)
 
-    # Which samples, in which order.
+    # Which samples, and in which order.
 
     def _share(self) -> torch.Tensor:
         if not self.partition:

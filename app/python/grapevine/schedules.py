@@ -14,8 +14,8 @@ from .rank import Rank
 class Schedule(LRScheduler):
     """The initial learning rate of each group, times `factor` of the run's progress, 0 to 1.
 
-    So all ranks have one rate at a time, whichever of them takes the steps. `step` asks the rank
-    anew: call it after each step of the optimizer.
+    So all ranks have the same rate at a time. `step` reads the progress: call it after each step of
+    the optimizer.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Schedule(LRScheduler):
         return [rate * factor for rate in self.base_lrs]
 
     def state_dict(self) -> Dict[str, Any]:
-        """Without the rank, which the script that comes next has by itself, and the function."""
+        """Without optimizer, rank and function: the next script has its own."""
         own = ("optimizer", "rank", "factor")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
@@ -49,7 +49,7 @@ def schedule(
     factor  of the initial learning rate, at a progress from 0 to 1; for instance
             lambda done: 0.5 * (1 + math.cos(math.pi * done))
 
-    Raises ValueError where no end of the run is known, and no sampler of the rank counts one.
+    Raises ValueError if the run has no number of gradients and no sampler of the rank makes one.
     """
     if not callable(factor):
         raise ValueError(

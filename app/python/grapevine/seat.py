@@ -232,8 +232,8 @@ class Seat:
         self._front.make_private()
 
     def _enter(self, wanted: Optional[int]) -> bool:
-        """Takes a seat: that of the wanted rank, or the wanted one if it is free, or any. Whether
-        the rank had parameters, which are the model's now."""
+        """Takes the seat of the wanted rank; without one, the wanted seat if it is free, or any.
+        Whether the rank had parameters, which are the model's now."""
         node = Connection(self.path)
         try:
             if wanted is not None:

@@ -34,7 +34,7 @@ class Watch:
         ]
 
     def check(self) -> None:
-        """Raises ValueError where they do not."""
+        """Raises ValueError if they do not."""
         if not self._optimizers:
             self._check_frozen()
         now = list(stepped_by(self._optimizers))
@@ -54,7 +54,7 @@ class Watch:
             )
 
     def _check_frozen(self) -> None:
-        """Without an optimizer it is whoever asks for a gradient that is trained."""
+        """Without an optimizer, every parameter that requires a gradient has to be joined."""
         for name, parameter in self._others:
             if parameter.requires_grad:
                 raise ValueError(
@@ -66,8 +66,8 @@ class Watch:
         return any(optimizer is known for known in self._optimizers)
 
     def look_at(self, optimizer: torch.optim.Optimizer) -> Tuple[bool, List[str]]:
-        """Of an optimizer that was not joined: whether it steps what is joined, and which other
-        parameters of the model."""
+        """Of an optimizer that was not joined: whether it steps joined parameters, and the names of
+        the model's other parameters that it steps."""
         stepped = {id(parameter) for parameter in stepped_by([optimizer])}
         others = [
             name

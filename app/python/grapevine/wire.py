@@ -1,9 +1,9 @@
-"""What a script and its node say to each other: records of 80 bytes over a unix stream socket.
+"""The protocol between a script and its node: records of 80 bytes over a unix stream socket.
 
 A record is one Cap'n Proto struct without pointers, in one segment (messages/guest.capnp), so
-`struct` reads and writes it. The script asks, the node answers, one question at a time; `wait`
-comes once a second before an answer that takes longer. A descriptor travels beside the record
-that announces it.
+`struct` reads and writes it. The script asks and the node answers, one question at a time. Before
+an answer that takes longer, the node sends `wait` once a second. A descriptor is sent beside the
+record that announces it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 # One segment of nine words; its root is a struct of eight words without pointers.
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
 ANY_RANK = 0xFFFFFFFF
-SILENCE_S = 5.0  # without a record: the node is taken for gone
+SILENCE_S = 5.0  # without a record, after which the node counts as gone
 LONGEST_TEXT = 16 << 20
 
 
@@ -48,16 +48,16 @@ class Kind(enum.IntEnum):
 
 
 class Flag(enum.IntFlag):
-    """Of an answer, but for the last."""
+    """All but SEAT are flags of an answer."""
 
     RESUMED = 1  # of `welcome`: the rank has parameters, the script takes them over
     END = 2  # no more steps are taken
-    NOT_FINITE = 4  # of `front`: what was not finite was left out
+    NOT_FINITE = 4  # of `front`: values that were not finite were left out
     NOT_SAVED = 8  # of `saved`: there is no checkpoint, the text says why
-    ASIDE = 16  # of `welcome`: what is aside is the rank's too
+    ASIDE = 16  # of `welcome`: the rank has buffers aside, too
     OVER = 32  # the run has ended here, and `finish` is answered at once
-    MOVED = 64  # the front is not what was handed over
-    EMPTY = 128  # of `wait`: no script sits where the first is that is waited for
+    MOVED = 64  # the script has changed the front since the last STEP
+    EMPTY = 128  # of `wait`: the rank that it names has no script
     SEAT = 256  # of `join`: the rank is a seat of this node, counted from 0
 
 
@@ -74,21 +74,21 @@ class Record(NamedTuple):
     number: int = 0
     run_steps: int = 0
     exchanges: int = 0
-    size: int = 0  # `count`: bytes of text or blob that follow or are meant
+    size: int = 0  # `count` in guest.capnp: bytes of the text or of the blob
     value: float = 0.0
     epoch: int = 0
 
 
 class NodeGone(ConnectionError):
-    """The node does not answer. The parameters are whole: what the last step left."""
+    """The node does not answer. The model keeps the parameters of the last step."""
 
 
 class Refused(ValueError):
-    """The node does not take this script; the text says why."""
+    """The node refuses what the script asks; the text says why."""
 
 
 class Overdue(Exception):
-    """The answer has not come in the time that the asker had; the question is still open."""
+    """No answer came before the deadline. The question is still open."""
 
 
 def socket_of(node: str) -> str:
@@ -105,7 +105,7 @@ def socket_of(node: str) -> str:
         given = runtime.startswith("/")
         folder = runtime + "/grapevine" if given else "/tmp/grapevine-%d" % os.geteuid()
         return "%s/%s.door" % (folder, path)
-    if path.endswith(".sock"):  # where nodes and consoles are met: NAME.sock, NAME.PROCESS.sock
+    if path.endswith(".sock"):  # that for nodes and consoles: NAME.sock, NAME.PROCESS.sock
         name = path[: -len(".sock")]
         for stem in (name, re.sub(r"\.\d+$", "", name)):
             if os.path.exists(stem + ".door"):
@@ -116,8 +116,8 @@ def socket_of(node: str) -> str:
 class Connection:
     """A socket to a node, and the one question that may be open on it.
 
-    Any signal may end a wait by an exception, Ctrl+C for one. The buffer itself says whether an
-    answer has come, so `answer` may be called again at any moment and loses nothing.
+    A signal, for example Ctrl+C, may end any wait by an exception. The buffer itself shows whether
+    an answer has come, so `answer` may be called again and loses nothing.
     """
 
     def __init__(self, path: str) -> None:
@@ -146,8 +146,9 @@ class Connection:
     ) -> Record:
         """Sends a question and waits for its answer; `take_descriptor` has what came with it.
 
-        A question that was left open is answered first, and that answer dropped. Raises `NodeGone`,
-        `Refused` with the node's words, or `Overdue` after `deadline` (of `time.monotonic`).
+        The answer to an earlier question that is still open is read first and dropped. Raises
+        `NodeGone`, `Refused` with the node's words, or `Overdue` after `deadline` (as
+        `time.monotonic`).
         """
         if self._open:
             self.read_open_answer()
@@ -171,7 +172,7 @@ class Connection:
         deadline: Optional[float] = None,
         on_wait: Callable[[Record], None] = lambda _: None,
     ) -> Record:
-        """The answer to the open question; `on_wait` is told of each `wait` before it."""
+        """The answer to the open question; `on_wait` is called with each `wait` before it."""
         while True:
             self._receive()
             record = Record._make(RECORD.unpack(self._buffer))
@@ -223,14 +224,14 @@ class Connection:
         return "%s: %s" % (self.path, "it says nothing" if silent else error)
 
     def _forget(self) -> None:
-        """The buffer is as before an answer: its first byte of the head's length is zero."""
+        """Marks the buffer as empty. Byte 4 of every record is 9, of the segment's length."""
         self._buffer[4] = self._filled = 0
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _receive(self) -> None:
-        """Fills the buffer. A node sends records whole: where one has begun, all of it is there."""
+        """Fills the buffer with a record, unless one is in it."""
         if self._buffer[4] != 0 and not self._filled:
             return
         while self._filled < RECORD.size:
