@@ -167,7 +167,7 @@ class Rank:
         """
         self._check_process()
         self._check_model()
-        held = self._optimizer_steps.take()
+        taken = self._optimizer_steps.take()
         if self.stopped and not self._ended:
             self._farewell.why = "rank %d has done its share of the run" % self.rank
         if self.stopped or self._ended:
@@ -181,7 +181,7 @@ class Rank:
                 self._seat.dial()
                 return  # in any case: joining again has just exchanged the parameters
             try:
-                flags = self._seat.step(held)
+                flags = self._seat.step(taken)
                 if flags & Flag.OVER:
                     self._take_last_mean()
             except NodeGone:

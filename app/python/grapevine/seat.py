@@ -76,13 +76,13 @@ class Seat:
 
     # Requests.
 
-    def step(self, held: int) -> int:
-        """STEP: hands over what `held` optimizer steps have made of the model, and gives the model
+    def step(self, taken: int) -> int:
+        """STEP: hands over what `taken` optimizer steps have made of the model, and gives the model
         the rank's new parameters. Returns the flags of the answer. Raises NodeGone, and ValueError
         for tensors that are not as they were joined."""
         self._front.collect()
         try:
-            flags = self._exchange(self.steps + 1, held)
+            flags = self._exchange(self.steps + 1, taken)
         except NodeGone as gone:
             self.lose(gone)
             raise
@@ -152,10 +152,10 @@ class Seat:
         """Whether parameters have changed since the last STEP. Raises as `ask_share` does."""
         return bool(self.ask_share().flags & Flag.MOVED) or self._front.has_moved()
 
-    # Coming and going.
+    # Losing, finding and leaving the node.
 
     def lose(self, why: NodeGone) -> None:
-        """The script trains alone."""
+        """The node is gone: the script trains alone from now on."""
         self._lost_at = time.monotonic()
         self._dial_at = self._lost_at + DIAL_S
         self._release()
@@ -287,8 +287,8 @@ class Seat:
             raise
         return resumed
 
-    def _exchange(self, number: int, held: int) -> int:
-        """STEP `number`: hands the front over, with so many optimizer steps, and has it back."""
+    def _exchange(self, number: int, taken: int) -> int:
+        """STEP `number`: hands the front over, and takes it back with the rank's parameters."""
         share = self.share()
         question = Record(
             kind=Kind.STEP,
@@ -296,7 +296,7 @@ class Seat:
             value=self.loss,
             ranks=share.key,
             run_steps=share.passes,
-            exchanges=held,
+            exchanges=taken,
             size=share.samples,
         )
         try:
