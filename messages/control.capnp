@@ -2,7 +2,7 @@
 # the standard stream framing, at most 64 KiB each.
 #
 # Fields and members of the union are only ever appended, and each change of meaning raises Hello.version.
-# control.hpp says what each means and how long it may be; README.md shows how a script speaks this.
+# control.hpp says what each means and how long it may be; FORMAT.md shows how a script speaks this.
 @0xb3f5d1a9c7e24806;
 
 using Cxx = import "/capnp/c++.capnp";

@@ -2,7 +2,7 @@
 # struct without pointers, in one segment.
 #
 # Fields are only ever appended, and each change of meaning raises `version`. Each value has exactly one
-# encoding: a header has no padding, and what a parcel does not use is zero. README.md says what each field means.
+# encoding: a header has no padding, and what a parcel does not use is zero. FORMAT.md says what each field means.
 @0xe5c1b0b7a51d7f3e;
 
 using Cxx = import "/capnp/c++.capnp";

@@ -78,7 +78,7 @@ const CommandRow kCommands[] = {
      "All training methods: equation, paper, and what each needs.",
      "Example: grapevine methods --json\n"},
     {kCompare, "compare", compare,
-     "Methods x seeds x partitions from one file, on the virtual clock.", kCompareFooter},
+     "Methods x options x seeds from one job file, on the virtual clock.", kCompareFooter},
     {kReproduce, "reproduce", reproduce, "Published figures beside measured ones, with a verdict.",
      "Examples:\n"
      "  grapevine reproduce --list          the names\n"
@@ -126,7 +126,7 @@ const CommandRow kCommands[] = {
      "  grapevine cost runs/long            of a launch: the sum over its nodes\n"
      "  grapevine cost runs/long --json\n"},
     {kKeygen, "keygen", make_key, "Make a run key, the secret that all nodes of a run share.",
-     "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
+     "Example: grapevine keygen run.key; copy the file to every machine, and name it with --key\n"},
     {kDoctor, "doctor", doctor, "Check whether this machine can run a node; one line per check.",
      "Examples:\n"
      "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"

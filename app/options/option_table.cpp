@@ -23,7 +23,8 @@ OptionTable rows_of_the_run(Options& o) {
        "the graph; grapevine topology --help lists all", Shared::always},
       {"ranks", &s.ranks, kGraphs | kData | kDoctor, "N",
        "number of participants, each with its own model"},
-      {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient", Shared::always},
+      {"rate", &s.rate, kGraphs, "R", "exchanges of a rank in the mean time of a gradient",
+       Shared::always},
       {"method", &s.method, kSized, "M",
        fmt::format("the training method: {}; see grapevine methods", method_names()),
        Shared::always},
@@ -108,8 +109,8 @@ OptionTable rows_of_the_method(Options& o) {
        "adam and adamw: the part of the mean square of the gradients that a step keeps",
        Shared::unless_guests},
       {"inner-steps", &s.inner_steps, kSized, "N",
-       "steps of that optimizer that a rank takes alone; their sum is the gradient of the method; "
-       "--rate counts exchanges per such gradient",
+       "steps of the rank's optimizer that a rank takes alone; their sum is the gradient of the "
+       "method; --rate counts exchanges per such gradient",
        Shared::unless_guests},
       {"outer-lr", &s.outer_lr, kSized, "X",
        "learning rate of the method's own step; 0: 0.7 if inner-steps is above 1",

@@ -12,9 +12,9 @@ A STEP of the rank follows the optimizer's `step`: the node takes the script's c
 the rank's new parameters, averaged with those of other ranks meanwhile. No rank waits for another.
 
 The functions `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
-`$GRAPEVINE`, then `PATH`; they need no torch. `launch` starts a node and processes that join it,
-from a notebook or a script. `lightning`, `hf` and `accelerate` have a class for each of these
-libraries.
+`$GRAPEVINE`, in the wheel, then in `PATH`; they need no torch. `launch` starts a node and processes
+that join it, from a notebook or a script. `lightning`, `hf` and `accelerate` have a class for each
+of these libraries.
 """
 
 from __future__ import annotations
