@@ -14,6 +14,7 @@
 #include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"
 #include "actors/run/spawn_node.hpp"
+#include "actors/transport/sockets.hpp"
 #include "kernels/base/caught.hpp"
 #include "messages/facts.hpp"
 
@@ -196,6 +197,18 @@ Status check_text(const char* what, const std::string& text, size_t most) {
                   text.size(), printable ? "" : ", not all printable", most));
 }
 
+Status check_addresses(const NodeSettings& n) {
+  if (Status fits = check_text("listen", n.listen, kAddressBytes); !fits) return fits;
+  if (Status fits = check_text("advertise", n.advertise, kAddressBytes); !fits) return fits;
+  if (!n.advertise.empty())
+    if (Status fits = check_advertised(n.advertise); !fits) return fits;
+  for (const std::string& address : n.join) {
+    if (Status fits = check_text("join", address, kAddressBytes); !fits) return fits;
+    if (Status fits = check_joined(address); !fits) return fits;
+  }
+  return Done{};
+}
+
 void guard(NodeHooks& hooks, const std::shared_ptr<Thrown>& thrown) {
   guard(hooks.run, thrown);
   if (hooks.render)
@@ -252,10 +265,7 @@ Status check(const NodeSettings& n, const Settings& s) {
     return user_error(fmt::format("patience_s is {}, accepted: a number above 0", n.patience_s));
   if (Status fits = check_text("run", n.run, kNameBytes); !fits) return fits;
   if (Status fits = check_text("name", n.name, kNameBytes); !fits) return fits;
-  if (Status fits = check_text("listen", n.listen, kAddressBytes); !fits) return fits;
-  if (Status fits = check_text("advertise", n.advertise, kAddressBytes); !fits) return fits;
-  for (const std::string& address : n.join)
-    if (Status fits = check_text("join", address, kAddressBytes); !fits) return fits;
+  if (Status fits = check_addresses(n); !fits) return fits;
   for (const std::string* lines : {&n.settings, &n.defaults})
     if (lines->size() > kSettingsBytes)
       return user_error(

@@ -11,12 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 
 #include "actors/transport/local_socket.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {
@@ -34,6 +37,34 @@ bool is_loopback(const sockaddr& address) {
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] == 127;
   return IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+uint32_t bits_of_v4(const sockaddr_in6& v6) {
+  uint32_t bits;
+  std::memcpy(&bits, v6.sin6_addr.s6_addr + 12, sizeof bits);
+  return ntohl(bits);
+}
+
+// "All addresses of this host", to whoever listens.
+bool is_wildcard(const sockaddr& address) {
+  if (address.sa_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr == INADDR_ANY;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  return IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) ? bits_of_v4(v6) == INADDR_ANY
+                                             : IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
+}
+
+// Of IPv4: neither of a network that is not told (0.0.0.0 among them), nor of many hosts.
+bool is_one_host(uint32_t v4) {
+  return v4 >> 24 != 0 && !IN_MULTICAST(v4) && v4 != INADDR_BROADCAST;
+}
+
+bool is_one_host(const sockaddr& address) {
+  if (address.sa_family == AF_INET)
+    return is_one_host(ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr));
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return is_one_host(bits_of_v4(v6));
+  return !IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) && !IN6_IS_ADDR_MULTICAST(&v6.sin6_addr);
 }
 
 bool is_link_local(const sockaddr& address) {
@@ -65,6 +96,17 @@ std::optional<sockaddr_storage> source_towards(const std::string& peer) {
     if (known) return own;
   }
   return std::nullopt;
+}
+
+constexpr char kOthersDial[] =
+    "host:port, where host is the name or address of one machine (not 0.0.0.0 or ::; IPv6 in "
+    "brackets) and port is from 1 to 65535";
+
+bool is_tcp_of_others(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == address.npos || !is_host_of_others(address.substr(0, colon))) return false;
+  const auto port = number_of<uint16_t>(std::string_view(address).substr(colon + 1));
+  return port && *port > 0;
 }
 
 constexpr int kBacklog = 1024;
@@ -108,6 +150,11 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
 
   int error = EADDRNOTAVAIL;
   for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+    if (!is_wildcard(*one->ai_addr) && !is_one_host(*one->ai_addr))
+      return user_error(
+          fmt::format("listen {}: nobody can connect to it, accepted: an address of "
+                      "this host, or 0.0.0.0 or [::] for all of them",
+                      address));
     if (reach != Reach::network && !is_loopback(*one->ai_addr))
       return user_error(fmt::format(
           "listen {}: off loopback a run key is required (grapevine keygen makes one)", address));
@@ -122,7 +169,8 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
     const uint16_t port = actual.ss_family == AF_INET6
                               ? reinterpret_cast<sockaddr_in6&>(actual).sin6_port
                               : reinterpret_cast<sockaddr_in&>(actual).sin_port;
-    return Listening{fd, true, address.substr(0, colon + 1) + std::to_string(ntohs(port))};
+    if (is_wildcard(*one->ai_addr)) host = one->ai_family == AF_INET6 ? "::" : "0.0.0.0";
+    return Listening{fd, true, with_port(host, ntohs(port))};
   }
   return in_words(address, error);
 }
@@ -130,7 +178,7 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
 std::string reachable(const std::string& address) {
   const size_t colon = address.rfind(':');
   const std::string host = address.substr(0, colon);
-  const bool v6 = host == "[::]" || host == "::";
+  const bool v6 = host == "[::]";
   if (host != "0.0.0.0" && !v6) return address;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return address;
@@ -148,6 +196,38 @@ std::string reachable(const std::string& address) {
     }
   }
   return (v6 ? "[::1]" : "127.0.0.1") + address.substr(colon);
+}
+
+bool is_host_of_others(const std::string& host) {
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  if (brackets)
+    return ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) == 1 &&
+           is_one_host(reinterpret_cast<const sockaddr&>(v6));
+  const auto can_stand = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  if (host.empty() || !std::all_of(host.begin(), host.end(), can_stand)) return false;
+  in_addr v4{};  // also "0", "127.1" and the like, as a resolver takes them
+  return ::inet_aton(host.c_str(), &v4) == 0 || is_one_host(ntohl(v4.s_addr));
+}
+
+Status check_advertised(const std::string& address) {
+  if (is_tcp_of_others(address)) return Done{};
+  return user_error(fmt::format("advertise is \"{}\", accepted: {}", address, kOthersDial));
+}
+
+Status check_joined(const std::string& address) {
+  const bool is_path = address.starts_with("unix:") && address.size() > 5;
+  if (is_path || is_tcp_of_others(address)) return Done{};
+  return user_error(
+      fmt::format("join is \"{}\", accepted: unix:/path, or {}", address, kOthersDial));
+}
+
+std::string with_port(const std::string& host, int port) {
+  const bool is_bare = host.find(':') != host.npos && host.front() != '[';
+  return fmt::format("{}:{}", is_bare ? "[" + host + "]" : host, port);
 }
 
 std::string open_to_others(const std::string& address) {

@@ -12,7 +12,7 @@ namespace grapevine {
 struct Listening {
   int fd = -1;          // non-blocking; its taker closes it
   bool tcp = true;      // false: a unix socket
-  std::string address;  // as given, with the actual port
+  std::string address;  // as given, with the actual port and IPv6 in brackets
 };
 
 /// The processes that may connect: those of this user (unix sockets), those of every user of this
@@ -20,11 +20,23 @@ struct Listening {
 enum class Reach { user, machine, network };
 
 /// `address` is "host:port" or "unix:/path". Refuses, with one line, an address that does not
-/// resolve, is in use, or is beyond `reach`.
+/// resolve, is in use, is no host's, or is beyond `reach`.
 Result<Listening> listen_on(const std::string& address, Reach reach);
 
 /// The address that other nodes can dial: a wildcard is replaced by an address of this host.
 std::string reachable(const std::string& address);
+
+/// Whether others can take it for the address of one host: a name, or an address (IPv6 in brackets)
+/// that is neither 0.0.0.0 or [::], nor that of many hosts. Looks no name up.
+bool is_host_of_others(const std::string& host);
+
+/// Whether other nodes, or this one, can dial the address: "host:port" of such a host, with a port
+/// above 0; to join, also "unix:/path". Errors (user): the option, the address, what is accepted.
+Status check_advertised(const std::string& address);
+Status check_joined(const std::string& address);
+
+/// "host:port"; an IPv6 address in brackets.
+std::string with_port(const std::string& host, int port);
 
 /// The address to listen at for other hosts and this one. It is the given address, unless its host
 /// is a name for loopback here (as a host's own name is on Debian): then it is all addresses of

@@ -148,8 +148,9 @@ void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& 
   std::istringstream addresses(o.peers.join);
   for (std::string address; std::getline(addresses, address, ',');) {
     const auto found = address_of_node(address);
-    if (!found) {
-      doctor.ill("peer", found.error().message);
+    const Status fits = found ? check_joined(*found) : found.error();
+    if (!fits) {
+      doctor.ill("peer", fits.error().message);
       continue;
     }
     const auto console = Console::open(*found, key);

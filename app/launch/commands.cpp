@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "actors/transport/sockets.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/options/node_environment.hpp"
 #include "app/options/toml_file.hpp"
@@ -76,9 +77,12 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
     std::string more;
     if (!(words >> host.ssh)) continue;
     if (!(words >> host.address)) host.address = host.ssh.substr(host.ssh.find('@') + 1);
-    if (words >> more || host.ssh.front() == '-')
+    const bool brackets = host.address.find(':') != host.address.npos && host.address[0] != '[';
+    if (brackets) host.address = "[" + host.address + "]";
+    if (words >> more || host.ssh.front() == '-' || !is_host_of_others(host.address))
       return user_error(
-          fmt::format("{}:{}: \"{}\", accepted: a host, and the address where the others reach it",
+          fmt::format("{}:{}: \"{}\", accepted: a host, and the name or address (without a port) "
+                      "of it alone, where the others reach it",
                       path, number, line));
     hosts.push_back(std::move(host));
   }

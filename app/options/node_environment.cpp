@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 
+#include "actors/transport/sockets.hpp"
 #include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/memory/hash.hpp"
@@ -51,12 +54,6 @@ Result<Place> place_of(const Environment& get, const char* process, const char* 
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
-}
-
-/// "host:port"; an IPv6 address in brackets.
-std::string with_port(const std::string& host, int port) {
-  const bool is_bare = host.find(':') != host.npos && host.front() != '[';
-  return (is_bare ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 // An identifier of one torchrun, the same after a restart of its processes: the given id, or the

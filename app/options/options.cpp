@@ -10,6 +10,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/membership/member_table.hpp"
 #include "actors/run/run_node.hpp"
+#include "actors/transport/sockets.hpp"
 #include "app/options/every.hpp"
 #include "app/options/node_environment.hpp"
 #include "kernels/base/spec.hpp"
@@ -240,11 +241,22 @@ Status complete_guests(Command command, Options& o) {
   return Done{};
 }
 
+// The names of nodes on this machine are looked up later.
+Status check_addresses(const PeerOptions& p) {
+  if (!p.advertise.empty())
+    if (Status fits = check_advertised(p.advertise); !fits) return fits;
+  for (const std::string_view word : split(p.join, ','))
+    if (word.find(':') != word.npos)
+      if (Status fits = check_joined(std::string(word)); !fits) return fits;
+  return Done{};
+}
+
 // --ranks counts the ranks of one process; the settings count those of the whole run.
 Status complete_peers(Command command, Options& o) {
   Settings& s = o.settings;
   PeerOptions& p = o.peers;
   if (Status scripts = complete_guests(command, o); !scripts) return scripts;
+  if (Status fit = check_addresses(p); !fit) return fit;
   s.local_ranks = s.ranks;
   if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
   if (!(p.patience_s > 0))

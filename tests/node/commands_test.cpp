@@ -408,6 +408,14 @@ TEST_CASE("a file of hosts: a line each, comments, an address where it differs")
   CHECK_FALSE(read_hosts(scratch.file("three", "a b c\n")));
   CHECK_FALSE(read_hosts(scratch.file("option", "-oProxyCommand=x\n")));
   CHECK_FALSE(read_hosts(scratch.file("none", "# nobody\n")));
+  const auto v6 = read_hosts(scratch.file("v6", "me@a fd00::7\n"));
+  REQUIRE(v6);
+  CHECK((*v6)[0].address == "[fd00::7]");
+  for (const char* address : {"0.0.0.0", "::", "*", "224.0.0.1", "10.0.0.1:7000"}) {
+    const auto refused = read_hosts(scratch.file("many", fmt::format("me@a {}\n", address)));
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message, Catch::Contains(fmt::format("\"me@a {}\"", address)));
+  }
 }
 
 TEST_CASE("of a plan nodes get what they can do themselves") {

@@ -36,6 +36,22 @@ TEST_CASE("an address that cannot be listened on is refused by its name and the 
   check_refused(kAlone + "--listen unix:/tmp/" + std::string(200, 'x'), 2, {"205 bytes", "107"});
 }
 
+TEST_CASE("an address that others cannot dial is refused before anything is made") {
+  const Scratch scratch;
+  const std::string node = kAlone + "--out " + scratch.path("run") + " ";
+  check_refused(node + "--advertise ::", 2, {"advertise is \"::\", accepted: host:port"});
+  check_refused(node + "--no-key --listen 127.0.0.1:0 --advertise 0.0.0.0:7000", 2,
+                {"advertise is \"0.0.0.0:7000\"", "accepted"});
+  check_refused(node + "--no-key --join 127.0.0.1:7000,0.0.0.0:7000", 2,
+                {"join is \"0.0.0.0:7000\"", "accepted"});
+  check_refused(node + "--no-key --join 127.0.0.1:0", 2, {"join is \"127.0.0.1:0\"", "accepted"});
+  CHECK_FALSE(exists(scratch.path("run")));
+  check_refused("launch --objective quadratic --hosts " + scratch.file("hosts", "me@a ::\n"), 2,
+                {"hosts:1: \"me@a ::\", accepted: a host"});
+  const Ran doctor = run_grapevine("doctor --no-key --join 0.0.0.0:7000");
+  CHECK_THAT(doctor.out, Catch::Contains("join is \"0.0.0.0:7000\", accepted"));
+}
+
 TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
   check_ends(kAlone + "--no-key --join 127.0.0.1:1", 1, {"127.0.0.1:1", "no node answers"});
   check_ends(kAlone + "--no-key --join no-such-host.invalid:7000", 1,

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "actors/transport/local_socket.hpp"
+#include "kernels/base/spec.hpp"
 #include "tests/skipped.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -140,6 +141,53 @@ TEST_CASE("TCP without a run key has to be asked for") {
   CHECK_THAT(refusal("127.0.0.1:0", false), Catch::Contains("--no-key") && Catch::Contains("key"));
   CHECK(refusal("127.0.0.1:0", true) == "accepted");
   CHECK_THAT(refusal("0.0.0.0:0", true), Catch::Contains("off loopback"));
+}
+
+TEST_CASE("an address to dial is of one machine, and of a port above 0") {
+  for (const char* good : {"10.0.0.1:7000", "127.0.0.1:1", "host:65535", "a-b.example_1:7",
+                           "[fd00::7]:7000", "[::1]:7000", "[::ffff:10.0.0.1]:7000"}) {
+    INFO(good);
+    CHECK(check_advertised(good));
+    CHECK(check_joined(good));
+  }
+  for (const std::string_view one :
+       split(":: [::] 0.0.0.0 host :7000 []:7000 host: host:0 host:65536 host:-1 host:7x "
+             "0.0.0.0:7000 0:7000 0x0:7000 0.0.0.7:7000 [::]:7000 [::ffff:0.0.0.0]:7000 *:7000 "
+             "tcp://host:7000 224.0.0.1:7000 239.1.2.3:7000 255.255.255.255:7000 [ff02::1]:7000 "
+             "fd00::7:7000 unix:",
+             ' ')) {
+    const std::string bad(one);
+    INFO(bad);
+    const Status advertised = check_advertised(bad), joined = check_joined(bad);
+    REQUIRE_FALSE(advertised);
+    REQUIRE_FALSE(joined);
+    CHECK(joined.error().exit_status() == 2);
+    CHECK_THAT(advertised.error().message,
+               Catch::StartsWith("advertise is \"" + bad + "\", accepted: host:port"));
+    CHECK_THAT(joined.error().message, Catch::StartsWith("join is \"" + bad + "\""));
+  }
+  CHECK(check_joined("unix:/tmp/a.sock"));
+  CHECK_FALSE(check_advertised("unix:/tmp/a.sock"));
+}
+
+TEST_CASE("who listens at all addresses or at a bare IPv6 one tells others what they can dial") {
+  for (const char* any : {"0:0", "0.0.0.0:0", ":::0", "[::]:0", "::ffff:0.0.0.0:0"}) {
+    INFO(any);
+    const auto listening = listen_on(any, Reach::network);
+    if (!listening) continue;  // a machine without IPv6
+    CHECK(check_advertised(reachable(listening->address)));
+    ::close(listening->fd);
+  }
+  if (const auto listening = listen_on("::1:0", Reach::network)) {
+    CHECK_THAT(listening->address, Catch::StartsWith("[::1]:"));
+    ::close(listening->fd);
+  }
+  for (const char* of_many : {"224.0.0.1:0", "255.255.255.255:0"}) {
+    const auto listening = listen_on(of_many, Reach::network);
+    REQUIRE_FALSE(listening);
+    CHECK(listening.error().exit_status() == 2);
+    CHECK_THAT(listening.error().message, Catch::Contains("nobody can connect to it, accepted"));
+  }
 }
 
 TEST_CASE("a process of another user is turned away at a unix socket, and not talked to") {
