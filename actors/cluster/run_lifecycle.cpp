@@ -159,7 +159,9 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
   const bool met = met_ || options_.joins.empty();
   if (!met && (now > deadline_s_ || is_turned_away())) {
     const char* const what = is_turned_away() ? "refused by " : "no node answers at ";
-    out.failure = what + options_.joins.front() + (why_.empty() ? "" : ": " + why_);
+    const std::string& who = options_.joins_are;
+    out.failure = what + options_.joins.front() + (who.empty() ? "" : " (" + who + ")") +
+                  (why_.empty() ? "" : ": " + why_);
     return enter(Phase::over, kNoDeadline);
   }
   if (!met || self.first_rank == kAnyRank) return false;

@@ -23,6 +23,7 @@ struct NodeSettings {
   std::string listen;             // empty: a unix socket of this user, named after the node
   std::string advertise;          // the address that other nodes are told; empty: `listen`
   std::vector<std::string> join;  // addresses of nodes; one live node is enough
+  std::string join_is;            // in words, for the line that none of them answers
   std::optional<RunKey> key;
   // This process signs with it. With the same key it is the same member after a restart.
   std::shared_ptr<const NodeKey> own_key;  // null: a new one

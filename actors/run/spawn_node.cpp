@@ -212,6 +212,7 @@ LifecycleOptions lifecycle_of(const NodeSettings& n) {
   options.total_ranks = static_cast<uint32_t>(n.total_ranks);
   options.patience_s = n.patience_s;
   options.joins = n.join;
+  options.joins_are = n.join_is;
   return options;
 }
 

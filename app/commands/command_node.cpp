@@ -1,4 +1,5 @@
 // grapevine node: the ranks of one process in a run of several.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "actors/guests/guest_server.hpp"
 #include "actors/run/run_node.hpp"
+#include "actors/transport/local_socket.hpp"
 #include "actors/transport/sockets.hpp"
 #include "app/commands/commands.hpp"
 #include "app/metrics/metrics_server.hpp"
@@ -19,6 +21,7 @@
 #include "app/run/run_record.hpp"
 #include "app/system/ask_node.hpp"
 #include "app/system/input_end.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {
@@ -158,7 +161,12 @@ Status meet(const Options& o) {
     std::this_thread::sleep_for(kLook);
     found = address_of_node(o.peers.join);
   }
-  return found ? Status(Done{}) : found.error();
+  if (found) return Done{};
+  const auto folder = local_folder();
+  if (interrupts() > 0 || !folder) return found.error();
+  return world_error(fmt::format("no node answers at {}/{}.*.sock ({}) in {} s, the patience",
+                                 *folder, local_name(o.peers.join), o.peers.join_is,
+                                 shown(o.peers.patience_s)));
 }
 
 }  // namespace

@@ -28,17 +28,27 @@ std::optional<int> whole(const std::string& text) {
   return value && *value >= 0 ? value : std::nullopt;
 }
 
-Result<int> number(const Environment& get, const char* name, int least) {
-  const std::string text = get(name).value_or("");
-  const auto value = whole(text);
-  if (value && *value >= least) return *value;
-  return user_error(fmt::format(
-      "{} is \"{}\" in the environment, accepted: a whole number, {} or more", name, text, least));
+Result<int> number(const Environment& get, const char* name, int least,
+                   int most = std::numeric_limits<int>::max()) {
+  const auto text = get(name);
+  const auto value = whole(text.value_or(""));
+  if (value && *value >= least && *value <= most) return *value;
+  return user_error(
+      fmt::format("{} is {} in the environment, accepted: a whole number, {} {}", name,
+                  text ? "\"" + *text + "\"" : "not set", least,
+                  most < std::numeric_limits<int>::max() ? fmt::format("to {}", most) : "or more"));
 }
 
 struct Place {
   int process = 0, processes = 0;
 };
+
+/// The variables by which a launcher numbers its processes.
+struct Numbers {
+  const char *process, *processes;
+};
+constexpr Numbers kTorchrun{"RANK", "WORLD_SIZE"}, kPmi{"PMI_RANK", "PMI_SIZE"},
+    kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
 
 Result<Place> place_of(const Environment& get, const char* process, const char* processes) {
   const auto all = number(get, processes, 1);
@@ -72,22 +82,37 @@ std::string name_of_slurm(const Environment& get) {
 }
 
 void take_place(const Place& place, const std::string& starter, int ranks, PeerOptions& peers) {
+  const auto ranks_of = [ranks](int64_t processes) {  // whoever has too many is told so later
+    return static_cast<int>(std::min<int64_t>(processes * ranks, std::numeric_limits<int>::max()));
+  };
   if (peers.name.empty()) peers.name = numbered_name(starter, place.process);
-  if (peers.first_rank < 0) peers.first_rank = place.process * ranks;
-  if (peers.total_ranks == 0) peers.total_ranks = place.processes * ranks;
+  if (peers.first_rank < 0) peers.first_rank = ranks_of(place.process);
+  if (peers.total_ranks == 0) peers.total_ranks = ranks_of(place.processes);
+}
+
+std::string process_0_of(const Place& place, const char* one, const char* other) {
+  return fmt::format("process 0 of {}, by {} and {} in the environment", place.processes, one,
+                     other);
 }
 
 Status from_torchrun(const Environment& get, const std::string& host, int ranks,
                      PeerOptions& peers) {
-  const auto place = place_of(get, "RANK", "WORLD_SIZE");
+  const auto place = place_of(get, kTorchrun.process, kTorchrun.processes);
   if (!place) return place.error();
-  const auto port = number(get, "MASTER_PORT", 1);
+  const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  constexpr int kLastPort = 65535;
+  const auto port = number(get, "MASTER_PORT", 1, taken ? kLastPort - 1 : kLastPort);
   if (!port) return port.error();
   const std::string master = *get("MASTER_ADDR");
-  const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
   take_place(*place, name_of_torchrun(get, host), ranks, peers);
   if (place->processes == 1) return Done{};
   const std::string contact = with_port(master, *port + (taken ? 1 : 0));
+  if (!check_joined(contact))
+    return user_error(fmt::format(
+        "MASTER_ADDR is \"{}\" in the environment, accepted: the name or address of one machine, "
+        "where the others reach process 0",
+        master));
+  peers.join_is = process_0_of(*place, "MASTER_ADDR", "MASTER_PORT");
   // The others listen on the address that reaches process 0.
   (place->process == 0 ? peers.listen : peers.join) = contact;
   return Done{};
@@ -111,6 +136,7 @@ std::vector<int> tasks_by_host(const std::string& text) {
   return tasks;
 }
 
+constexpr char kTask[] = "SLURM_PROCID", kTasks[] = "SLURM_NTASKS";
 constexpr char kHostsOfStep[] = "SLURM_STEP_NODELIST", kHostsOfJob[] = "SLURM_JOB_NODELIST";
 
 // Where the first process of a job of Slurm listens; the others have the ports after it.
@@ -121,8 +147,7 @@ int first_port_of_job(const Environment& get) {
 
 Status from_slurm(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
   const bool counts_step = get("SLURM_STEP_NUM_TASKS").has_value();  // the job may have more
-  const auto place =
-      place_of(get, "SLURM_PROCID", counts_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
+  const auto place = place_of(get, kTask, counts_step ? "SLURM_STEP_NUM_TASKS" : kTasks);
   if (!place) return place.error();
   if (place->processes == 1) return Done{};
   const char* const variable = get(kHostsOfStep) ? kHostsOfStep : kHostsOfJob;
@@ -140,6 +165,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
     if (k >= tasks.size()) break;
     first += tasks[k];
   }
+  peers.join_is = fmt::format("a process of this step, by {} in the environment", variable);
   take_place(*place, name_of_slurm(get), ranks, peers);
   return Done{};
 }
@@ -177,21 +203,23 @@ Status from_mpi_in_job(const Environment& get, const Place& place, const std::st
   const int first_port = first_port_of_job(get);
   peers.listen = with_port(host, first_port + place.process);
   if (place.process > 0) peers.join = with_port(hosts->front(), first_port);
+  peers.join_is = process_0_of(place, kHostsOfJob, "SLURM_JOB_ID");
   take_place(place, "mpi-" + get("SLURM_JOB_ID").value_or("0"), ranks, peers);
   return Done{};
 }
 
 // Open MPI, and launchers with its PMI (MPICH, Intel), tell a process its number, but no address.
 // On one host processes find each other's sockets by their names.
-Status from_mpi(const Environment& get, const std::string& host, const char* process,
-                const char* processes, const char* here, const std::string& job, int ranks,
-                PeerOptions& peers) {
+Status from_mpi(const Environment& get, const std::string& host, const Numbers& numbers,
+                const char* here, const std::string& job, int ranks, PeerOptions& peers) {
+  const auto [process, processes] = numbers;
   const auto place = place_of(get, process, processes);
   if (!place) return place.error();
   if (place->processes == 1) return Done{};
-  const auto together = whole(get(here).value_or(""));
-  if (together && *together != place->processes) {
-    if (get("SLURM_JOB_NODELIST")) return from_mpi_in_job(get, *place, host, ranks, peers);
+  const auto together = get(here) ? number(get, here, 1) : place->processes;
+  if (!together) return together.error();
+  if (*together != place->processes) {
+    if (get(kHostsOfJob)) return from_mpi_in_job(get, *place, host, ranks, peers);
     return user_error(fmt::format(
         "mpirun has started {} processes, {} of them on this host, accepted: all on one host or in "
         "a job of Slurm, or --join with the address of another (srun and torchrun tell it)",
@@ -200,8 +228,39 @@ Status from_mpi(const Environment& get, const std::string& host, const char* pro
   const std::string starter = "mpi-" + job;
   peers.meets_here = true;
   if (place->process > 0) peers.join = numbered_name(starter, 0);
+  peers.join_is = process_0_of(*place, process, processes);
   take_place(*place, starter, ranks, peers);
   return Done{};
+}
+
+Error half_of(const Environment& get, const char* variable, const char* missing) {
+  return user_error(
+      fmt::format("{} is \"{}\" in the environment and {} is not set, accepted: both, "
+                  "neither, or --listen or --join",
+                  variable, *get(variable), missing));
+}
+
+// Where no launcher was found: a launcher sets all of its variables, so whoever sets some of them
+// does not mean a process that is alone, except with the numbers of one process of one.
+Status check_halves(const Environment& get) {
+  for (const auto& [process, processes] : {kTorchrun, kOpenMpi, kPmi}) {
+    if (get(process) && !get(processes)) return half_of(get, process, processes);
+    if (!get(process) && get(processes).value_or("1") != "1")
+      return half_of(get, processes, process);
+  }
+  if (get(kTorchrun.process)) {
+    const auto place = place_of(get, kTorchrun.process, kTorchrun.processes);
+    if (!place) return place.error();
+    if (place->processes > 1) return half_of(get, kTorchrun.process, "MASTER_ADDR");
+  }
+  // A shell of salloc has no number, and a program that a batch script itself runs is no task of a
+  // step, but has the number 0.
+  const bool in_job = get("SLURM_JOB_ID") || get(kHostsOfJob);
+  if (!get(kTask) || (*get(kTask) == "0" && in_job)) return Done{};
+  if (!get(kTasks)) return half_of(get, kTask, kTasks);
+  const auto place = place_of(get, kTask, kTasks);
+  if (!place) return place.error();
+  return place->processes > 1 ? Status(half_of(get, kTask, "SLURM_STEP_ID")) : Done{};
 }
 
 }  // namespace
@@ -265,26 +324,30 @@ Result<std::vector<std::string>> expand_host_list(const std::string& list, const
   return hosts;
 }
 
-Status find_peers(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
+Status find_peers(const Environment& given, const std::string& host, int ranks,
+                  PeerOptions& peers) {
   const bool is_placed = !peers.name.empty() && peers.first_rank >= 0 && peers.total_ranks > 0;
   if (!peers.listen.empty() || !peers.join.empty() || is_placed) return Done{};
-  if (get("MASTER_ADDR") && get("RANK") && get("WORLD_SIZE"))
-    return from_torchrun(get, host, ranks, peers);
-  if (get("OMPI_COMM_WORLD_SIZE"))
-    return from_mpi(
-        get, host, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-        get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
+  const Environment get = [&given](const char* name) {
+    auto value = given(name);
+    return value && value->empty() ? std::nullopt : value;
+  };
+  const auto has = [&get](const Numbers& n) { return get(n.process) && get(n.processes); };
+  if (get("MASTER_ADDR") && has(kTorchrun)) return from_torchrun(get, host, ranks, peers);
+  if (has(kOpenMpi))
+    return from_mpi(get, host, kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE",
+                    get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")),
+                    ranks, peers);
   // In a job of Slurm, MPICH's mpirun starts processes with the variables of its own step, and
   // tells how many are on this host. srun sets only the PMI's variables.
-  if (get("PMI_SIZE") && get("PMI_RANK") && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
-    return from_mpi(get, host, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
-                    get("PMI_JOBID").value_or(std::to_string(starter_without("PMI_RANK"))), ranks,
+  if (has(kPmi) && (get("MPI_LOCALNRANKS") || !get("SLURM_JOB_ID")))
+    return from_mpi(get, host, kPmi, "MPI_LOCALNRANKS",
+                    get("PMI_JOBID").value_or(std::to_string(starter_without(kPmi.process))), ranks,
                     peers);
   // A program that a batch script runs directly is no task of a step.
   const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
-  if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")
-    return from_slurm(get, host, ranks, peers);
-  return Done{};
+  if (get(kTask) && in_step) return from_slurm(get, host, ranks, peers);
+  return check_halves(get);
 }
 
 }  // namespace grapevine

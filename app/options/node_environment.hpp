@@ -32,8 +32,10 @@ std::string numbered_name(const std::string& starter, int number);
 /// job of Slurm: as under Slurm, and process 0 is at the job's first host.
 /// Each process gets the ranks of its number, and a name from its number and its starter, which is
 /// the same after a restart: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p,
-/// slurm-JOB.STEP.p, mpi-JOB.p. A single process is treated as if it had no launcher.
-/// Errors (user): the variable, its value and what is accepted.
+/// slurm-JOB.STEP.p, mpi-JOB.p. A single process is treated as if it had no launcher, and so is one
+/// whose environment has none of these numbers. An empty variable counts as not set.
+/// Errors (user): the variable, its value and what is accepted; one of two variables without the
+/// other.
 Status find_peers(const Environment&, const std::string& host, int ranks, PeerOptions& peers);
 
 /// "n[1-3,07],m2" as {"n1", "n2", "n3", "n07", "m2"}. An error names the variable and the part that

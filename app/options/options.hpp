@@ -37,6 +37,7 @@ constexpr unsigned kProcesses = kNode | kLaunch;  // accept all options of train
 /// key a free port of this machine.
 struct PeerOptions {
   std::string listen, join;  // host:port or unix:/path; join: several, separated by commas
+  std::string join_is;       // who is there, in words, if the environment tells `join`
   std::string advertise;     // the address that others are told; empty: the listening one
   std::string name;          // empty: from host and process
   std::string run = "grapevine";

@@ -408,6 +408,7 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   n.name = p.name;
   n.listen = p.key.empty() ? p.listen : open_to_others(p.listen);
   n.advertise = p.advertise;
+  n.join_is = p.join_is;
   n.no_key = p.no_key;
   std::vector<std::string> others;  // without unix sockets
   for (const std::string_view word : split(p.join, ',')) {

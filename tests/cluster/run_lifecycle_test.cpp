@@ -87,6 +87,11 @@ TEST_CASE("a joiner that meets nobody fails with the reason, once its patience i
   CHECK(node.at(15).failure.empty());
   CHECK(node.at(15.1).failure == "no node answers at b:1: connection refused");
   CHECK(node.lifecycle.phase() == Phase::over);
+  LifecycleOptions told = joiner();
+  told.joins_are = "process 0 of 2";
+  Node by_environment(told, kAnyRank);
+  by_environment.lifecycle.start(0);
+  CHECK(by_environment.at(15.1).failure == "no node answers at b:1 (process 0 of 2)");
 }
 
 TEST_CASE("a joiner whom all addresses turn away for what it is fails at once, and not before") {

@@ -343,6 +343,81 @@ TEST_CASE("a variable that makes no sense is refused by its name, its value and 
   CHECK_THAT(job.error().message, Catch::Contains("SLURM_JOB_NODELIST is \"n[1-\""));
 }
 
+TEST_CASE("a launcher's environment of which a part is missing is refused, and no process alone") {
+  using Variables = std::map<std::string, std::string>;
+  const std::pair<Variables, const char*> halves[] = {
+      {{{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_SIZE is not set"},
+      {{{"OMPI_COMM_WORLD_SIZE", "2"}}, "OMPI_COMM_WORLD_RANK is not set"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", ""}},
+       "OMPI_COMM_WORLD_SIZE is not set"},
+      {{{"PMI_RANK", "1"}}, "PMI_SIZE is not set"},
+      {{{"PMI_SIZE", "2"}}, "PMI_RANK is not set"},
+      {{{"RANK", "0"}}, "WORLD_SIZE is not set"},
+      {{{"WORLD_SIZE", "4"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}}, "RANK is not set"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "4"}}, "MASTER_ADDR is not set"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "h"}}, "MASTER_PORT is not set"},
+      {{{"SLURM_PROCID", "0"}}, "SLURM_NTASKS is not set"},
+      {{{"SLURM_PROCID", "1"}, {"SLURM_JOB_ID", "7"}}, "SLURM_NTASKS is not set"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}},
+       "SLURM_NTASKS is not set"},
+      {{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}, "SLURM_STEP_ID is not set"},
+      {{{"RANK", "3"}, {"WORLD_SIZE", "1"}}, "RANK is \"3\""},
+      {{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, "less than 2"},
+      {{{"OMPI_COMM_WORLD_RANK", "-1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, "is \"-1\""},
+      {{{"OMPI_COMM_WORLD_RANK", "0"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "x"}},
+       "OMPI_COMM_WORLD_LOCAL_SIZE is \"x\""},
+      {{{"PMI_RANK", "one"}, {"PMI_SIZE", "2"}}, "PMI_RANK is \"one\""},
+      {{{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}}, "less than 1"},
+      {{{"MASTER_ADDR", "0.0.0.0"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}},
+       "MASTER_ADDR is \"0.0.0.0\""},
+      {{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "65536"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}},
+       "MASTER_PORT is \"65536\""}};
+  for (const auto& [variables, words] : halves) {
+    INFO(words);
+    PeerOptions peers;
+    const Status refused = find_peers(environment(variables), "h", 1, peers);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().exit_status() == 2);
+    CHECK_THAT(refused.error().message, Catch::Contains(words) && Catch::Contains("accepted"));
+    PeerOptions given;
+    given.join = "10.0.0.9:7000";
+    CHECK(find_peers(environment(variables), "h", 1, given));
+  }
+}
+
+TEST_CASE("what a site sets in every shell is no launcher's, and the process is alone") {
+  const std::map<std::string, std::string> sites[] = {
+      {},
+      {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "29500"}},
+      {{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "n[1-2]"}},  // salloc
+      {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_NODELIST", "n1"}},      // sbatch
+      {{"WORLD_SIZE", "1"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+      {{"RANK", ""}, {"WORLD_SIZE", ""}, {"PMI_RANK", ""}}};
+  for (const auto& site : sites) {
+    PeerOptions peers;
+    INFO((site.empty() ? "" : site.begin()->first));
+    REQUIRE(find_peers(environment(site), "h", 4, peers));
+    CHECK(peers.listen.empty());
+    CHECK(peers.join.empty());
+    CHECK(peers.total_ranks == 0);
+  }
+}
+
+TEST_CASE("under srun the variables of torchrun that a batch script sets leave Slurm its task") {
+  PeerOptions peers;
+  REQUIRE(find_peers(environment({{"WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", "n1"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"SLURM_PROCID", "1"},
+                                  {"SLURM_STEP_NUM_TASKS", "2"},
+                                  {"SLURM_STEP_NODELIST", "n1"}}),
+                     "n1", 1, peers));
+  CHECK(peers.name == "slurm-0.0.1");
+}
+
 TEST_CASE("a list of hosts keeps its leading zeros and its order") {
   const auto hosts = expand_host_list("n[08-10,2],login,r1[1-2]x");
   REQUIRE(hosts);

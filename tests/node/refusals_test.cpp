@@ -60,6 +60,22 @@ TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
   check_refused(kAlone + "--join 127.0.0.1:1", 2, {"key", "--no-key"});
 }
 
+TEST_CASE("who waits for process 0 of its launcher in vain says where, and what told it so") {
+  const auto said = [](const std::string& environment) {
+    const Ran ran = run_command(environment + " " GRAPEVINE_BINARY_DIR "/grapevine " + kAlone +
+                                "--no-save --no-key");
+    CHECK(ran.status == 1);
+    return ran.err;
+  };
+  CHECK_THAT(said("PMI_RANK=1 PMI_SIZE=2 PMI_JOBID=none"),
+             Catch::Contains("no node answers at /") &&
+                 Catch::Contains("/mpi-none.0.*.sock (process 0 of 2, by PMI_RANK and PMI_SIZE in "
+                                 "the environment) in 1 s, the patience"));
+  CHECK_THAT(said("MASTER_ADDR=127.0.0.1 MASTER_PORT=1 RANK=1 WORLD_SIZE=2"),
+             Catch::Contains("no node answers at 127.0.0.1:1 (process 0 of 2, by MASTER_ADDR and "
+                             "MASTER_PORT in the environment): "));
+}
+
 TEST_CASE("a node that is told to end before it has met anybody ends in order, with no model") {
   const Scratch scratch;
   Process lone({"node", "--no-key", "--objective=quadratic", "--listen=127.0.0.1:0",
