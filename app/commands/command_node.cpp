@@ -207,6 +207,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   if (!record) return record.error();
   if (const std::string folder = (*record)->directory(); !folder.empty())
     options.peers.own_key = folder + "/" + kNodeKeyFile;
+  if (is_of_own_data(settings)) announce(options.log, "task: " + (*objective)->description());
   if (Status met = meet(options); !met) return (*record)->refuse(met.error());
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, server,

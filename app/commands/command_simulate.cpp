@@ -3,6 +3,7 @@
 
 #include "app/commands/commands.hpp"
 #include "app/output/json_output.hpp"
+#include "app/output/log.hpp"
 #include "app/output/report.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
@@ -24,6 +25,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   if (!begins) return begins.error();
   auto record = RunRecord::begin("simulate", options, **objective, options.out, std::move(*begins));
   if (!record) return record.error();
+  if (is_of_own_data(settings)) Log(options.log).info((*objective)->description());
   runs.push_back(execute(settings, *objective, (*record)->watch()));
   Summary& summary = runs.back();
   (*record)->complete(summary);

@@ -208,9 +208,12 @@ class Launch {
 
   // For users who want to open a console.
   void tell_addresses() {
-    for (int k = 0; k < options_.nodes; ++k)
-      if (processes_.listens(k) && told_.insert(processes_.address(k)).second)
-        progress_.say(fmt::format("{} listens on {}", processes_.name(k), processes_.address(k)));
+    for (int k = 0; k < options_.nodes; ++k) {
+      if (!processes_.listens(k) || !told_.insert(processes_.address(k)).second) continue;
+      const bool is_first = told_.size() == 1;  // all have the same data
+      if (is_first && !processes_.task(k).empty()) progress_.say(processes_.task(k));
+      progress_.say(fmt::format("{} listens on {}", processes_.name(k), processes_.address(k)));
+    }
   }
 
   void tell_ends() {

@@ -14,12 +14,19 @@ namespace {
 
 constexpr int kPoll_ms = 50;
 constexpr size_t kContacts = 8;
-constexpr char kListening[] = "listening on ";
+constexpr char kTask[] = "task: ", kListening[] = "listening on ";  // said in this order
 
 std::string own_path() {
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : "grapevine";
+}
+
+// Behind the words, of the first whole line that has them; empty: there is none.
+std::string rest_of_line(const std::string& text, const std::string& words) {
+  const size_t begin = text.find(words), end = text.find('\n', begin);
+  if (begin == text.npos || end == text.npos) return {};
+  return text.substr(begin + words.size(), end - begin - words.size());
 }
 
 }  // namespace
@@ -54,7 +61,7 @@ Status ProcessGroup::start(int number, std::vector<std::string> join) {
   }
   auto child = ChildProcess::start(words);
   if (!child) return child.error();
-  nodes_[place] = Node{std::move(*child), {}, false, false, node.starts};
+  nodes_[place] = Node{std::move(*child), {}, {}, false, false, node.starts};
   return Done{};
 }
 
@@ -65,11 +72,8 @@ void ProcessGroup::wait(int timeout_ms) {
   ChildProcess::wait_any(children, timeout_ms);
   for (Node& node : nodes_) {
     if (!node.child || !node.address.empty()) continue;
-    const std::string& err = node.child->err();
-    const size_t begin = err.find(kListening), end = err.find('\n', begin);
-    if (begin == err.npos || end == err.npos) continue;
-    const size_t word = begin + sizeof kListening - 1;
-    node.address = err.substr(word, end - word);
+    node.address = rest_of_line(node.child->err(), kListening);
+    node.task = rest_of_line(node.child->err(), kTask);
   }
 }
 

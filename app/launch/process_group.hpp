@@ -27,6 +27,7 @@ class ProcessGroup {
   bool ended(int node) const;
   bool listens(int node) const { return !at(node).address.empty() && !ended(node); }
   const std::string& address(int node) const { return at(node).address; }
+  const std::string& task(int node) const { return at(node).task; }
   std::string name(int node) const { return name_of_node(launch_, node); }
   int status(int node) const { return at(node).child->status(); }
   Json result(int node) const;            // null: it left none
@@ -57,6 +58,7 @@ class ProcessGroup {
   struct Node {
     std::unique_ptr<ChildProcess> child;
     std::string address;  // once it listens
+    std::string task;     // what it trains on, where it says so
     bool killed = false, paused = false;
     int starts = 0;
   };

@@ -24,6 +24,7 @@
 #include "kernels/base/spec.hpp"
 #include "kernels/passes/ops.hpp"
 #include "messages/codec.hpp"
+#include "models/data/own_data.hpp"
 #include "models/partition.hpp"
 
 namespace grapevine {
@@ -270,6 +271,11 @@ void take_in(const Settings& settings, const Outcome& outcome, const Watch& watc
 
 Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
   return make_objective(settings);
+}
+
+bool is_of_own_data(const Settings& settings) {
+  const ObjectiveSpec& spec = settings.objective;
+  return spec.objective == "network" && is_own_data(spec.dataset);
 }
 
 uint64_t gradients_per_pass(const Objective& objective, const Settings& settings) {

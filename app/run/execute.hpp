@@ -36,6 +36,10 @@ struct Watch {
 /// Makes the objective for these settings, with their number of threads.
 Result<std::shared_ptr<Objective>> make_objective_of(const Settings&);
 
+/// Whether the samples are of a file of the user's own. The targets in it may choose the task, so
+/// each command says which task it is.
+bool is_of_own_data(const Settings&);
+
 /// Sets the gradients to `epochs` passes of all ranks over their data; 0 changes nothing. Error
 /// (user): the objective has no data.
 Status take_epochs(uint64_t epochs, const Objective&, Settings&);

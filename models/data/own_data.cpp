@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <span>
 #include <string_view>
 
+#include "kernels/base/spec.hpp"
 #include "models/data/table.hpp"
 #include "models/data/text.hpp"
 #include "models/files/tensor_file.hpp"
@@ -228,11 +230,7 @@ class Targets {
       values_.resize(before + numbers_of(*t));
       copy_numbers(*t, Vec(values_.data() + before, numbers_of(*t), DType::f64));
     }
-    const auto is_sign = [](double v) { return v == 1 || v == -1; };
-    if (one_each_ && !values_.empty() && std::all_of(values_.begin(), values_.end(), is_sign) &&
-        std::count(values_.begin(), values_.end(), -1.0) > 0)
-      for (double& value : values_)
-        value = value > 0;  // two classes
+    if (one_each_ && !values_.empty()) number_negative_labels();
   }
 
   /// Why the targets cannot be classes; empty: they can.
@@ -252,11 +250,11 @@ class Targets {
     for (const double v : values_)
       occurs[static_cast<size_t>(v)] = true;
     const auto different = static_cast<double>(std::count(occurs.begin(), occurs.end(), true));
-    return most <= kAFew ||
-           (4 * different >= 3 * most && 2 * most <= static_cast<double>(values_.size()));
+    return most <= kAFew || are_dense(different, most);
   }
 
   void make_classes() {
+    if (!names_.empty()) data_.read_as += fmt::format("; the classes are {}", listed(names_));
     size_t at = 0;
     for (StoredTensor* t : {&data_.train_targets, &data_.test_targets}) {
       Bytes labels(numbers_of(*t) * sizeof(int64_t));
@@ -271,9 +269,31 @@ class Targets {
   }
 
  private:
+  // From 0 on, if they can be labels: -1 and 1, or a few numbers that lie close together.
+  void number_negative_labels() {
+    constexpr double kMostLabels = 16;
+    const auto [least, most] = std::minmax_element(values_.begin(), values_.end());
+    const double first = *least, range = *most - first + 1;
+    const auto is_whole = [](double v) { return v == std::floor(v); };
+    if (!(first < 0 && range <= kMostLabels) || !std::ranges::all_of(values_, is_whole)) return;
+    std::set<double> labels(values_.begin(), values_.end());
+    const bool are_signs = labels == std::set<double>{-1, 1};
+    if (!are_signs && !are_dense(static_cast<double>(labels.size()), range)) return;
+    for (double& value : values_)
+      value = static_cast<double>(std::distance(labels.begin(), labels.find(value)));
+    for (const double label : labels)
+      names_.push_back(shown(label));
+  }
+
+  // So many different ones of a range can be learnt.
+  bool are_dense(double different, double range) const {
+    return 4 * different >= 3 * range && 2 * range <= static_cast<double>(values_.size());
+  }
+
   OwnData& data_;
   bool one_each_ = true;
   std::vector<double> values_;
+  std::vector<std::string> names_;  // of classes that are not their own numbers
 };
 
 /// Makes the targets classes or numbers, according to the loss and their values. Returns the error;
@@ -330,10 +350,9 @@ std::string OwnData::description() const {
   const std::string task =
       has_classes() ? fmt::format("{} classes", classes)
                     : fmt::format("{} number{} to come near to", outputs, outputs == 1 ? "" : "s");
-  return fmt::format("{}: {} + {} samples of {}, {}; {}", name, with_commas(rows_of(train_inputs)),
-                     with_commas(rows_of(test_inputs)),
+  return fmt::format("samples of {}, {}; {} ({})",
                      shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()}), task,
-                     read_as);
+                     read_as, name);
 }
 
 bool is_own_data(const std::string& dataset) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -237,13 +238,23 @@ std::optional<double> value_of(std::string_view field, bool decimal_comma) {
   return std::nullopt;
 }
 
+/// Also true of a number that no fp32 holds: 1e99 and inf are no names of classes.
+bool reads_as_number(const std::string& lower) {
+  std::string_view digits = lower;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  double value;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  return error != std::errc::invalid_argument && stop == end;
+}
+
 /// Numbers; or names of classes if the first value is no number.
 class TargetColumn {
  public:
   Status add(const std::string& field, bool decimal_comma) {
     const auto number = value_of(field, decimal_comma);
     const std::string lower = in_lower_case(field);
-    if (values_.empty()) is_text_ = !number && !is_missing(lower);
+    if (values_.empty()) is_text_ = !number && !is_missing(lower) && !reads_as_number(lower);
     if (!is_text_ && !number) return world_error("");
     if (is_text_ && (lower.empty() || lower.find('\0') != lower.npos)) return world_error("");
     if (!is_text_) return values_.push_back(*number), Done{};

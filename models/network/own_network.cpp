@@ -61,7 +61,7 @@ TorchData samples_of(const std::shared_ptr<const OwnData>& own, bool test) {
   };
   TorchData data = TorchData::of(tensor(test ? own->test_inputs : own->train_inputs),
                                  tensor(test ? own->test_targets : own->train_targets));
-  data.name = own->name;
+  data.name = own->description();
   return data;
 }
 

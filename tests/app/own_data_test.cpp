@@ -1,4 +1,6 @@
 // Data and networks of the user's own, from files on the command line.
+#include <fmt/core.h>
+
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/skipped.hpp"
@@ -40,6 +42,34 @@ TEST_CASE("a table is trained on: classes to their accuracy, numbers to their le
   CHECK(fitted["accuracy"].is_null());
   const auto counts = json_of("data --ranks 2 --partition label --dataset " + classes);
   CHECK(counts["counts"][0].size() == 2);
+}
+
+TEST_CASE("every command that trains on one's own data says target, inputs and task in a line") {
+#ifndef GRAPEVINE_HAS_NETWORKS
+  return skipped("own data: this build has no LibTorch");
+#endif
+  const Scratch scratch;
+  std::string signs = "a,b,label\n", heights = "a,b,height\n";
+  for (int k = 0; k < 60; ++k) {
+    signs += fmt::format("{},{},{}\n", k % 7, k % 5, k % 2 ? "-1" : "1");
+    heights += fmt::format("{},{},{}.5\n", k % 7, k % 5, k);
+  }
+  const std::string a = scratch.file("signs.csv", signs), b = scratch.file("h.csv", heights);
+  const std::string job = " --model linear --gradients 40 --ranks 2 --batch 4 --no-save --dataset ";
+  for (const std::string command :
+       {"train", "simulate --objective network", "node", "launch --nodes 2"}) {
+    INFO(command);
+    const bool saves = command.starts_with("simulate");
+    const std::string options =
+        saves ? " --model linear --until 2 --ranks 2 --batch 4 --dataset " : job;
+    CHECK_THAT(run_grapevine(command + options + a).err,
+               Catch::Contains("linear (6 parameters) on 54 + 6 samples of [2], 2 classes; target "
+                               "\"label\", inputs \"a\", \"b\", every tenth sample for the test; "
+                               "the classes are \"-1\", \"1\""));
+    CHECK_THAT(run_grapevine(command + options + b).err,
+               Catch::Contains("54 + 6 samples of [2], 1 number to come near to; target "
+                               "\"height\", inputs \"a\", \"b\", every tenth"));
+  }
 }
 
 TEST_CASE("files of one's own that cannot be are refused in a line") {

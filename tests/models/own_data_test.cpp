@@ -315,9 +315,16 @@ TEST_CASE("whole numbers are classes where they can be learnt, and what they are
   CHECK(read(60, [](size_t k) { return k % 2 ? "cat" : "dog"; }).classes == 2);
   CHECK(read(700, [](size_t k) { return "c" + std::to_string(k % 650); }).classes == 650);
   CHECK_FALSE(read(60, [](size_t k) { return k % 2 ? "-2" : "1"; }).has_classes());
+  const auto sentiment = read(60, [](size_t k) { return std::to_string(int(k % 3) - 1); });
+  CHECK(sentiment.classes == 3);
+  CHECK_THAT(sentiment.description(), Contains("; the classes are \"-1\", \"0\", \"1\" ("));
+  CHECK_FALSE(read(700, [](size_t k) { return std::to_string(int(k % 40) - 10); }).has_classes());
+  CHECK(read(60, [](size_t k) { return std::to_string(k % 3 + 1) + ".0"; }).classes == 4);
+  CHECK(read(60, [](size_t k) { return k % 2 ? "5" : "9"; }).classes == 10);
+  CHECK(read(60, [](size_t k) { return k % 2 ? "True" : "False"; }).classes == 2);
 
   CHECK_THAT(read(60, modulo(3)).description(),
-             Contains("54 + 6 samples of [1], 3 classes; target \"label\", inputs \"a\""));
+             Contains("samples of [1], 3 classes; target \"label\", inputs \"a\""));
   CHECK_THAT(read(60, price).description(), Contains("1 number to come near to; target \"label\""));
   CHECK_THAT(refused(scratch.file("own.csv", "a,label\n1,x\n"), "mse"),
              Contains("names of classes, accepted: cross_entropy"));

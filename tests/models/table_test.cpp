@@ -141,6 +141,32 @@ TEST_CASE("A target of names is classes, numbered in their order") {
   CHECK_THAT(tables.complaint("a,label\n1,2\n3,cat\n"),
              Contains("line 3: column \"label\" has \"cat\", accepted: a number"));
   CHECK_THAT(tables.complaint("a,label\n1,cat\n3,\n"), Contains("column \"label\" has nothing"));
+  for (const std::string first : {"inf", "-Infinity", "1e99", "1e999", "+1e999"})
+    CHECK_THAT(tables.complaint("a,label\n1," + first + "\n2,3\n"),
+               Contains("column \"label\" has \"" + first + "\", accepted: a number"));
+}
+
+TEST_CASE("A packed table that grows beyond the memory is refused before it has taken all of it") {
+  const Tables tables;
+  constexpr size_t kRows = 10'000'000, kLeft = size_t{60} << 20;
+  std::string path;
+  {
+    Bytes text{'a', ',', 'b', '\n'};
+    for (size_t k = 0; k < kRows; ++k)
+      text.insert(text.end(), {'1', ',', '1', '\n'});
+    path = tables.scratch().file("t.csv.gz", test::gzipped(text));
+  }
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlimit now = before;
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  now.rlim_cur = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + kLeft;
+  REQUIRE(setrlimit(RLIMIT_AS, &now) == 0);
+  const auto table = read_table(path);
+  setrlimit(RLIMIT_AS, &before);
+  REQUIRE_FALSE(table);
+  CHECK_THAT(table.error().message, Contains("bytes of memory, of which"));
 }
 
 TEST_CASE("Columns that number the rows are left out, and others of such names are not") {
