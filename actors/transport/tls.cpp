@@ -6,6 +6,9 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "actors/transport/loop.hpp"
 
 namespace grapevine {
@@ -150,10 +153,18 @@ PublicKey certified_key(kj::PeerIdentity& identity) {
 
 std::string tls_reason_of(const kj::Exception& error) {
   const std::string text = error.getDescription().cStr();
-  const auto says = [&](const char* words) { return text.find(words) != text.npos; };
-  if (says("certificate") || says("decrypt error") || says("unknown ca"))
-    return "another run key there";
-  if (says("wrong version number") || says("unable to continue I/O") || says("unexpected eof"))
+  const auto says = [&](std::initializer_list<const char*> some) {
+    return std::any_of(some.begin(), some.end(),
+                       [&](const char* words) { return text.find(words) != text.npos; });
+  };
+  // An end before the certificate has come is, to the library, a peer without one.
+  if (says({"unexpected eof", "unable to continue I/O", "provided no certificate",
+            "Connection reset", "Broken pipe"}))
+    return "the connection broke off in the TLS handshake";
+  if (says({"not yet valid", "has expired", "certificate expired"}))
+    return "a certificate that is not valid now: a clock is wrong, or a process over a year old";
+  if (says({"certificate", "decrypt error", "unknown ca"})) return "another run key there";
+  if (says({"wrong version number", "http request", "packet length", "unsupported protocol"}))
     return "no run key there, this node asks for one";
   return reason_of(error);
 }

@@ -1,10 +1,15 @@
 // Run keys and what they refuse.
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 
+#include "actors/transport/links.hpp"
+#include "actors/transport/sockets.hpp"
+#include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
 using namespace grapevine;
@@ -109,6 +114,60 @@ TEST_CASE("bulk is in the clear only when both ends say so") {
   CHECK(path(clear, clear) == BulkPath::tcp);
   CHECK(path(clear, with(key)) == BulkPath::tls);
   CHECK(path(with(key), clear) == BulkPath::tls);
+}
+
+namespace {
+
+enum class End { closes, resets };
+
+/// How the connection ends when its socket is closed.
+void choose_end(int fd, End how) {
+  const linger at_once{1, 0};
+  if (how == End::resets) ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+/// Takes one connection, answers its first bytes with these, and ends it.
+void answer_one(int listening, const std::string& answer, End how) {
+  char hello[4096];
+  const int fd = ::accept(listening, nullptr, nullptr);
+  REQUIRE(::recv(fd, hello, sizeof hello, 0) > 0);
+  REQUIRE(::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) == ssize_t(answer.size()));
+  choose_end(fd, how);
+  ::close(fd);
+}
+
+}  // namespace
+
+TEST_CASE("a TLS handshake that breaks off is told from another run key and from none") {
+  TestNode a("a", with(RunKey::generate()));
+  const auto listening = listen_on("127.0.0.1:0", Reach::machine);
+  REQUIRE(listening);
+  REQUIRE(::fcntl(listening->fd, F_SETFL, 0) == 0);  // it waits
+  const auto dialled = [&](const std::string& answer, End how) {
+    const size_t before = a.look([&] { return a.failures.size(); });
+    a.links().dial(listening->address);
+    answer_one(listening->fd, answer, how);
+    REQUIRE(a.wait([&] { return a.failures.size() > before; }));
+    return a.look([&] { return a.failures.back(); });
+  };
+  const std::string broke_off = "the connection broke off in the TLS handshake";
+  CHECK(dialled("", End::closes) == broke_off);
+  CHECK(dialled("", End::resets) == broke_off);
+  CHECK(dialled(std::string("\x16\x03\x03\x00\x7a\x02\x00", 7), End::closes) == broke_off);
+  CHECK(dialled("HTTP/1.1 400 Bad Request\r\n\r\n", End::closes) ==
+        "no run key there, this node asks for one");
+  CHECK_FALSE(is_final(broke_off));
+  ::close(listening->fd);
+  for (const End how : {End::closes, End::resets}) {
+    const size_t before = a.look([&] { return a.turned_away.size(); });
+    {
+      Stranger stranger(a.address());
+      choose_end(stranger.fd(), how);
+      REQUIRE(stranger.say("\x16\x03\x01\x02", 4));
+    }
+    REQUIRE(a.wait([&] { return a.turned_away.size() > before; }));
+    CHECK(a.look([&] { return a.turned_away.back(); }) == broke_off);
+  }
 }
 
 TEST_CASE("another run key, none, or one where none is wanted: refused at both ends") {
