@@ -106,13 +106,16 @@ class TextReader {
 /// The column separator: the most frequent one outside of quotes in the first line.
 char separator_of(std::string_view text) {
   std::array<size_t, kSeparators.size()> counts{};
-  bool in_quotes = false;
+  bool in_quotes = false, can_open = true;  // can_open: a quote at the start of a field, or doubled
   const size_t first = text.find_first_not_of(" \t\r\n");  // skip empty lines
   for (const char c : text.substr(std::min(first, text.size()))) {
-    if (c == '"') in_quotes = !in_quotes;
+    const bool is_quote = c == '"' && (in_quotes || can_open);
+    if (is_quote) in_quotes = !in_quotes;
     if (in_quotes) continue;
     if (c == '\n' || c == '\r') break;
-    if (const size_t k = kSeparators.find(c); k != kSeparators.npos) ++counts[k];
+    const size_t k = kSeparators.find(c);
+    if (k != kSeparators.npos) ++counts[k];
+    can_open = is_quote || k != kSeparators.npos || (can_open && c == kBlanks);
   }
   const auto most = std::max_element(counts.begin(), counts.end());
   return *most == 0 ? kBlanks : kSeparators[static_cast<size_t>(most - counts.begin())];
@@ -265,6 +268,8 @@ class TargetColumn {
     return values_.push_back(static_cast<double>(at->second)), Done{};
   }
 
+  size_t bytes() const { return values_.size() * sizeof(double); }
+
   /// Numbers the classes in the order of their names.
   void finish(Table& table) {
     table.targets = std::move(values_);
@@ -303,6 +308,8 @@ class TableMaker {
       if (Status ok = take_value(k, fields[k]); !ok) return ok;
     return Done{};
   }
+
+  size_t bytes() const { return table_.rows.size() + targets_.bytes(); }
 
   Result<Table> finish() {
     if (names_.empty()) return world_error("is empty, accepted: a line with the columns' names");
@@ -429,6 +436,12 @@ size_t fields_in(std::string_view line, char separator) {
   return count;
 }
 
+/// REQUIRES: its first line has an end.
+std::string_view behind_line(std::string_view text) {
+  text.remove_prefix(text.find_first_of("\r\n"));
+  return text.substr(text.starts_with("\r\n") ? 2 : 1);
+}
+
 /// Removes the comments before a table: lines that begin with #. The last of them may hold the
 /// columns' names, as NumPy writes them: it does if it has as many fields as the line after it.
 /// Returns the number of removed lines.
@@ -437,8 +450,8 @@ size_t skip_comments(std::string_view& text) {
     return trimmed(all.substr(0, all.find_first_of("\r\n")));
   };
   size_t skipped = 0;
-  for (; text.starts_with('#') && text.find('\n') != text.npos; ++skipped) {
-    const std::string_view behind = text.substr(text.find('\n') + 1);
+  for (; text.starts_with('#') && text.find_first_of("\r\n") != text.npos; ++skipped) {
+    const std::string_view behind = behind_line(text);
     const char separator = separator_of(behind);
     const size_t fields = fields_in(line_of(behind), separator);
     const std::string_view names = trimmed(line_of(text).substr(1));
@@ -460,7 +473,7 @@ Result<Table> read_table(const std::string& path) {
   auto piece = text.next();
   if (!piece) return piece.error();
   const auto announced = announced_separator(*piece);
-  if (announced) piece->remove_prefix(piece->find('\n') == piece->npos ? 6 : piece->find('\n') + 1);
+  if (announced) *piece = behind_line(*piece);
   const size_t first_line = 1 + announced.has_value() + skip_comments(*piece);
   const char separator = announced.value_or(separator_of(*piece));
   TableMaker maker(separator);
@@ -471,6 +484,8 @@ Result<Table> read_table(const std::string& path) {
   };
   while (!piece->empty()) {
     if (const Status ok = lines.add(*piece); !ok) return refused(ok);
+    if (const Status fits = fits_in_memory(maker.bytes()); !fits)  // for what grows, as much again
+      return world_error(fmt::format("{} {}", path, fits.error().message));
     piece = text.next();
     if (!piece) return piece.error();
   }

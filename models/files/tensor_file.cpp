@@ -2,11 +2,24 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "models/files/file.hpp"
+#include "models/files/zip.hpp"
 
 namespace grapevine {
+
+namespace {
+
+/// Of a zip: whether numpy has written it. One of torch.save has no such record.
+bool holds_arrays(const InputFile& file) {
+  const auto archive = Zip::open(file);
+  return archive && std::any_of(archive->entries().begin(), archive->entries().end(),
+                                [](const ZipEntry& e) { return e.name.ends_with(".npy"); });
+}
+
+}  // namespace
 
 TensorFile::TensorFile(std::string path, std::vector<TensorInfo> tensors,
                        std::unique_ptr<TensorReader> reader)
@@ -19,8 +32,7 @@ Result<TensorFile> TensorFile::open(const std::string& path) {
   if (!first) return first.error();
   const std::string_view text(reinterpret_cast<const char*>(first->data()), first->size());
   if (text.starts_with("PK\x03\x04"))
-    return text.substr(0, 60).find(".npy") == text.npos ? open_state_dict(std::move(*file))
-                                                        : open_npz(std::move(*file));
+    return holds_arrays(*file) ? open_npz(std::move(*file)) : open_state_dict(std::move(*file));
   // A safetensors file begins with the length of its header; the header begins with a brace.
   if (text.size() > 8 && text[8] == '{') return open_safetensors(std::move(*file));
   if (text.starts_with('\x80')) return open_state_dict(std::move(*file));

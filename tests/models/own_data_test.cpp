@@ -282,7 +282,9 @@ TEST_CASE("an npz file may have its numbers in any order and type, and arrays th
   arrays.push_back(array<uint32_t>("class_names", "<U1", "(3,)", {97, 98, 99}));
   arrays.push_back({"meta", "|O", "()", {0x80, 4, '.'}, false});
   arrays.push_back({"table", "[('a', '<f4'), ('b', '<i8')]", "(1,)", Bytes(12), false});
+  arrays.insert(arrays.begin(), array<float>(std::string(200, 'n'), "<f4", "(1,)", {1}));
   CHECK(read(arrays).classes == 3);
+  arrays.erase(arrays.begin());
   arrays[0] = array<uint32_t>("train_inputs", "<U1", "(3, 2)", {97, 98, 99, 97, 98, 99});
   CHECK_THAT(refused(scratch.file("own.npz", npz(arrays))),
              Contains("array train_inputs is of type \"<U1\", accepted"));

@@ -1,7 +1,11 @@
 // Tables as other programs write them.
 #include "models/data/table.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
 
 #include "models/data/own_data.hpp"
 #include "tests/catch.hpp"
@@ -99,7 +103,7 @@ TEST_CASE("A table is the same however a program writes it") {
 TEST_CASE("Comments in front of a table are passed over, and names in one are names") {
   const Tables tables;
   for (const std::string text :
-       {"# made by R on Monday\na,label\n1.5,0\n",
+       {"# made by R on Monday\na,label\n1.5,0\n", "# made by R, on Monday\ra,label\r1.5,0\r",
         "# made by R, on Monday, in Bern\r\n#\r\na,label\r\n1.5,0\r\n", "# a,label\n1.5,0\n",
         "#a,label\n1.5,0\n", "# units: m\n# a label\n1.5 0\n", "sep=;\n#;;;\na;label\n1,5;0\n"}) {
     INFO(text);
@@ -119,6 +123,9 @@ TEST_CASE("Fields may be quoted with separators, quotes and line ends in them") 
   const Table table = tables.read("\"a, \"\"b\"\"\",\"c\r\nd\",label\n1,2,0\n");
   CHECK(table.inputs == Names{"a, \"b\"", "c\r\nd"});
   CHECK_THAT(tables.complaint("a,b\n1,\"2\n"), Contains("line 2: a quote"));
+  const Table inches = tables.read("height 5\",a,label\n1,2,0\n");
+  CHECK(inches.inputs == Names{"height 5\"", "a"});
+  CHECK(tables.read("\"a, \"\"b\"\", c; d; e; f\",label\n1,0\n").target == "label");
 }
 
 TEST_CASE("The target is the column that is called so, in any case, and else the last one") {
