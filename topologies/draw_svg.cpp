@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/base/printable.hpp"
 #include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/topology.hpp"
@@ -147,13 +148,13 @@ std::string path_of(const Edge& edge, const Layout& layout) {
 
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '&')
       result += "&amp;";
     else if (c == '<')
       result += "&lt;";
     else
-      result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+      result += c;
   }
   return result;
 }

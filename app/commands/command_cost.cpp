@@ -10,6 +10,7 @@
 #include "app/commands/commands.hpp"
 #include "app/output/cost_report.hpp"
 #include "app/output/json_output.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 namespace {
@@ -51,7 +52,8 @@ Result<int> show_cost(Options options) {
   }
   if (costs.empty())
     return user_error(fmt::format("no result in {} has the times of a run, {}", run, kAccepted));
-  if (!without.empty()) std::fprintf(stderr, "without %s: no result there\n", without.c_str());
+  if (!without.empty())
+    std::fprintf(stderr, "without %s: no result there\n", printable(without).c_str());
   const Cost all = sum_of(costs);
   if (options.json) {
     print_json(json_of(all));

@@ -13,6 +13,7 @@
 #include "app/output/node_status_json.hpp"
 #include "app/system/ask_node.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/base/read_text.hpp"
 #include "kernels/base/spec.hpp"
 
@@ -291,7 +292,7 @@ Status save_snapshot(const Options& o) {
   if (o.json)
     print_json({{"file", o.argument}, {"ranks", object.at("ranks")}});
   else
-    std::printf("%s: the mean of %s ranks\n", o.argument.c_str(),
+    std::printf("%s: the mean of %s ranks\n", printable(o.argument).c_str(),
                 object.at("ranks").dump().c_str());
   return Done{};
 }

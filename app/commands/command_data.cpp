@@ -10,6 +10,7 @@
 #include "app/output/json_output.hpp"
 #include "app/run/execute.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 #include "models/data/data_set.hpp"
 #include "models/data/text_set.hpp"
 
@@ -31,7 +32,7 @@ double largest_part(const std::vector<uint64_t>& row) {
 void print(const Settings& s, const LabelCounts& counts) {
   const size_t labels = counts.front().size();
   std::printf("%s over %d ranks, partition %s, seed %llu: samples of each label\n\n",
-              s.objective.dataset.c_str(), s.ranks, s.objective.partition.c_str(),
+              printable(s.objective.dataset).c_str(), s.ranks, s.objective.partition.c_str(),
               static_cast<unsigned long long>(s.seed));
   std::printf("  rank ");
   for (size_t label = 0; label < labels; ++label)

@@ -24,6 +24,7 @@
 #include "app/system/ask_node.hpp"
 #include "app/system/words.hpp"
 #include "kernels/base/memory_left.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/gpu/cuda_device.hpp"
 #include "messages/control.hpp"
 #include "models/network_loader.hpp"
@@ -44,7 +45,8 @@ class Doctor {
   void judge(bool good, const std::string& what, const std::string& text) {
     healthy_ = healthy_ && good;
     checks_.push_back({{"what", what}, {"ok", good}, {"text", text}});
-    if (!json_) std::printf("%-4s  %-11s %s\n", good ? "ok" : "FAIL", what.c_str(), text.c_str());
+    if (!json_)
+      std::printf("%-4s  %-11s %s\n", good ? "ok" : "FAIL", what.c_str(), printable(text).c_str());
   }
 
   void devices(const DeviceSurvey& survey) {

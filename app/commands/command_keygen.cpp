@@ -3,6 +3,7 @@
 
 #include "actors/transport/run_key.hpp"
 #include "app/commands/commands.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 
@@ -11,7 +12,7 @@ Result<int> make_key(Options options) {
     return user_error("keygen without a file, accepted: grapevine keygen FILE");
   if (Status written = RunKey::generate().write(options.argument); !written) return written.error();
   std::fprintf(stderr, "%s: a run key, for its owner alone; every node of the run needs it\n",
-               options.argument.c_str());
+               printable(options.argument).c_str());
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "app/commands/commands.hpp"
 #include "app/output/json_output.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/base/write_file.hpp"
 #include "topologies/topology.hpp"
 
@@ -63,7 +64,7 @@ void print(const Topology& graph, const Costs& c) {
   std::map<int, int> degrees;
   for (int rank = 0; rank < graph.ranks(); ++rank)
     ++degrees[graph.degree(rank)];
-  std::printf("%s: %d ranks, %zu edges\n\n", graph.name().c_str(), graph.ranks(),
+  std::printf("%s: %d ranks, %zu edges\n\n", printable(graph.name()).c_str(), graph.ranks(),
               graph.edges().size());
   std::printf("  degrees      ");
   for (const auto& [degree, ranks] : degrees)

@@ -13,6 +13,7 @@
 #include "app/compare/file.hpp"
 #include "app/options/toml_options.hpp"
 #include "app/run/execute.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {
@@ -185,7 +186,7 @@ Result<Job> read_job(const std::string& path) {
 std::string config_text(const Cell& cell) {
   Options options = cell.options;
   const OptionTable table = option_table(options);
-  std::string text = fmt::format("# grapevine simulate --config THIS: {}\n", cell.group);
+  std::string text = fmt::format("# grapevine simulate --config THIS: {}\n", printable(cell.group));
   for (const ConfigEntry& entry : cell.entries) {
     const Field& field = find_option(table, entry.name)->field;
     const bool is_text =

@@ -11,6 +11,7 @@
 
 #include "app/compare/curves.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 namespace {
@@ -271,13 +272,14 @@ std::string comparison_csv(const Job& job, const Comparison& comparison) {
 }
 
 void print_comparison(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
-  std::printf("%s: %zu of %zu runs%s\n", job.path.c_str(), outcome.finished, job.cells.size(),
+  std::printf("%s: %zu of %zu runs%s\n", printable(job.path).c_str(), outcome.finished,
+              job.cells.size(),
               outcome.interrupted ? ", stopped early: start again for the rest" : "");
   const bool has_target = std::isfinite(job.target);
   if (has_target) std::printf("target: %s\n", target_text(job).c_str());
   std::vector<std::vector<std::string>> rows{{"run", "seeds"}};
   for (const GroupFigures& g : comparison.groups)
-    rows.push_back({g.group, std::to_string(g.runs)});
+    rows.push_back({printable(g.group), std::to_string(g.runs)});
   for (size_t k = 0; k < kCount; ++k) {
     const bool any = std::any_of(comparison.groups.begin(), comparison.groups.end(),
                                  [&](const auto& g) { return std::isfinite(g.of[k].mean); });
@@ -298,13 +300,13 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
   std::printf("\n");
   if (!comparison.groups.empty()) print_rows(rows);
   for (const BestStepSize& b : comparison.best)
-    std::printf("  best step size of %s: %s%s\n", comparison.groups[b.group].group.c_str(),
-                as_short(b.lr).c_str(),
+    std::printf("  best step size of %s: %s%s\n",
+                printable(comparison.groups[b.group].group).c_str(), as_short(b.lr).c_str(),
                 b.at_end ? ", at the end of those tried: a better one may lie beyond" : "");
   for (const CellOutcome& cell : outcome.cells)
-    if (!cell.complaint.empty()) std::printf("  failed: %s\n", cell.complaint.c_str());
+    if (!cell.complaint.empty()) std::printf("  failed: %s\n", printable(cell.complaint).c_str());
   std::printf("\n  runs, compare and ranks (.csv, .svg) and curves.csv in %s\n",
-              comparison.folder.c_str());
+              printable(comparison.folder).c_str());
 }
 
 Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {

@@ -13,6 +13,7 @@
 #include "app/system/child_process.hpp"
 #include "app/system/words.hpp"
 #include "kernels/base/cores.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/base/write_file.hpp"
 
 namespace grapevine {
@@ -38,7 +39,7 @@ class JobProgress {
     last_ = std::chrono::steady_clock::now();
     last_s_ = seconds_since(begin_);
     if (quiet_ || terminal_) return;
-    std::fprintf(stderr, "%zu/%zu %s\n", finished, all_, line.c_str());
+    std::fprintf(stderr, "%zu/%zu %s\n", finished, all_, printable(line).c_str());
   }
 
   void tick(size_t finished, size_t going) {
@@ -205,7 +206,7 @@ Result<FolderLock> lock_results(const std::string& folder) {
                     "start again after its end",
                     folder));
   if (const std::string& warning = (**lock).warning(); !warning.empty())
-    std::fprintf(stderr, "%s\n", warning.c_str());
+    std::fprintf(stderr, "%s\n", printable(warning).c_str());
   return std::move(**lock);
 }
 

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <vector>
 
+#include "kernels/base/printable.hpp"
+
 namespace grapevine {
 namespace {
 
@@ -48,7 +50,7 @@ using Handler = void (*)(int);
     words.push_back(const_cast<char*>(word.c_str()));  // for execvp's signature; it does not write
   words.push_back(nullptr);
   execvp(words[0], words.data());
-  std::fprintf(stderr, "cannot start %s: %s\n", words[0], std::strerror(errno));
+  std::fprintf(stderr, "cannot start %s: %s\n", printable(words[0]).c_str(), std::strerror(errno));
   _exit(kNoCommand);
 }
 
@@ -105,7 +107,8 @@ int guard(const std::vector<std::string>& command) {
   const pid_t child = fork();
   if (child == 0) become(command, before, hang_up);
   if (child < 0) {
-    std::fprintf(stderr, "cannot start %s: %s\n", command.front().c_str(), std::strerror(errno));
+    std::fprintf(stderr, "cannot start %s: %s\n", printable(command.front()).c_str(),
+                 std::strerror(errno));
     return kNoCommand;
   }
   for (const int end : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

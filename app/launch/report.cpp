@@ -10,6 +10,7 @@
 #include "app/output/report.hpp"
 #include "app/output/row.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 namespace {
@@ -24,7 +25,7 @@ void print_launch(const Settings& settings, const Json& told) {
     return told[name].is_number() ? told[name].get<double>() : none;
   };
   std::printf("\n%s on %s, seed %llu: the mean of %s ranks at %s node%s%s\n",
-              settings.method.c_str(), settings.topology.c_str(),
+              settings.method.c_str(), printable(settings.topology).c_str(),
               static_cast<unsigned long long>(settings.seed), number(told["ranks"]).c_str(),
               number(told["nodes"]).c_str(), told["nodes"] == 1 ? "" : "s",
               told["interrupted"].get<bool>() ? ", stopped early" : "");

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "app/system/words.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 namespace {
@@ -100,7 +101,7 @@ Axes axes_of(const Panel& panel) {
 
 std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;

@@ -129,7 +129,7 @@ Idle idle_of(const Summary& s) {
 void print_training(const Settings& settings, const Summary& s, const TrainingTimes& times,
                     const std::string& run_dir) {
   std::printf("\n%s on %s of %d ranks, seed %llu%s\n", settings.method.c_str(),
-              settings.topology.c_str(), settings.ranks,
+              printable(settings.topology).c_str(), settings.ranks,
               static_cast<unsigned long long>(settings.seed),
               s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
@@ -149,7 +149,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
 void print_node(const Settings& settings, const Summary& s, const TrainingTimes& times,
                 const std::string& address, const std::string& run_dir) {
   std::printf("\n%s on %s, seed %llu: ranks %d to %d at %s, the mean of %d ranks at %d node%s%s\n",
-              settings.method.c_str(), settings.topology.c_str(),
+              settings.method.c_str(), printable(settings.topology).c_str(),
               static_cast<unsigned long long>(settings.seed), s.first_rank,
               s.first_rank + settings.ranks - 1, address.c_str(), s.ranks_in_mean, s.nodes,
               s.nodes == 1 ? "" : "s", s.interrupted ? ", stopped early" : "");
@@ -172,8 +172,8 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
                       const std::string& run_dir) {
   const Summary& s = runs.front();
   std::printf("%s on %s of %d ranks, %s, seed %llu\n", settings.method.c_str(),
-              settings.topology.c_str(), settings.ranks, settings.objective.objective.c_str(),
-              static_cast<unsigned long long>(settings.seed));
+              printable(settings.topology).c_str(), settings.ranks,
+              settings.objective.objective.c_str(), static_cast<unsigned long long>(settings.seed));
   print_accuracy(s);
   if (settings.objective.objective == "quadratic")
     row("excess loss of mean", as_short(s.averaged.loss));
