@@ -9,12 +9,14 @@ import pickle
 import struct
 import unittest
 import warnings
+import zipfile
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 import grapevine
+from grapevine import blobs
 from grapevine.front import Front, views_of
 from grapevine.layout import layout_of
 from networks import (IMAGES, alone_is_bare, equal, join_when_free, network, sgd, train,
@@ -456,6 +458,7 @@ class WhatAScriptMayDo(unittest.TestCase):
             "it has a pathlib": {"path": __import__("pathlib").Path("/x")},
             "it has a networks.train": train,
             "cannot be written": lambda: None,
+            "Unsupported operand": {"product": 2**5000},
         }
         for words, what in refused.items():
             with self.subTest(words=words), self.assertRaises(ValueError) as caught:
@@ -466,6 +469,17 @@ class WhatAScriptMayDo(unittest.TestCase):
             self.assertEqual(self.rank.kept(), {"step": 1})
         self.assertTrue(self.rank.keep({"rng": torch.get_rng_state(), "best": 0.5, "at": (1, "x")}))
         self.assertEqual(self.rank.kept()["at"], (1, "x"))
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU here")
+    def test_what_a_script_with_a_GPU_has_kept_is_read_without_one(self):
+        here, there = io.BytesIO(), io.BytesIO()
+        torch.save({"at": torch.ones(2)}, here)
+        with zipfile.ZipFile(here) as old, zipfile.ZipFile(there, "w") as new:
+            for name in old.namelist():
+                content = old.read(name).replace(b"X\3\0\0\0cpu", b"X\6\0\0\0cuda:0")
+                new.writestr(name, content)
+        there.seek(0)
+        self.assertEqual(blobs.read(there)["at"].tolist(), [1, 1])
 
     def test_after_close_the_model_has_memory_of_its_own_and_trains_on(self):
         before = values(self.model)

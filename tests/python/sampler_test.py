@@ -124,6 +124,9 @@ class Shares(unittest.TestCase):
         self.assertEqual(list(second), list(Sampler(Place(), 40, at=Share(second._key(), 2, 0))))
         with self.assertRaisesRegex(ValueError, "of 40 samples with seed 0, accepted: of 41"):
             Sampler(Place(), 41).load_state_dict(state)
+        for no_state in (None, {}, [1], {**state, "passes": -1}, {**state, "samples": "3"}):
+            with self.assertRaisesRegex(ValueError, "^the state is .*, accepted: that of a sam"):
+                Sampler(Place(), 40).load_state_dict(no_state)
 
     def test_a_pass_without_a_STEP_is_said(self):
         place = Place()

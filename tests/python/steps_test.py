@@ -1,6 +1,7 @@
 """Steps that nobody would see: beside the joined optimizer, by hand, and after the end."""
 
 import gc
+import math
 import threading
 import unittest
 import warnings
@@ -276,7 +277,12 @@ class Mistakes(unittest.TestCase):
         self.refused("optimizer is a Linear", model, optimizer, "/nowhere", also=[other])
         for every in (2.5, 0, "2", True):
             self.refused("every is", model, optimizer, "/nowhere", every=every)
-        self.refused("alone is -1", model, optimizer, "/nowhere", alone=-1)
+        for alone in (-1, math.nan, "5"):
+            self.refused("alone is", model, optimizer, "/nowhere", alone=alone)
+        for rank in (-1, 1.0, "0", True, 2**32):
+            self.refused("rank is .*accepted: None, or", model, optimizer, "/nowhere", rank=rank)
+        for run in (None, b"run", "two\nlines"):
+            self.refused("run is .*accepted: the name", model, optimizer, "/nowhere", run=run)
 
     def test_a_loss_that_is_no_number(self):
         with Node() as node, grapevine.join(linear(), None, node.path) as rank:

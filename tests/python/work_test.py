@@ -1,6 +1,7 @@
 """The work of a run is one pool for all scripts: how much it is, who takes it, how far it is."""
 
 import contextlib
+import importlib.util
 import io
 import math
 import os
@@ -116,9 +117,27 @@ class Gradients(unittest.TestCase):
             for epochs in (0, -1, "3", math.inf, math.nan):
                 with self.assertRaisesRegex(ValueError, "^epochs is .*, accepted: a number above"):
                     scripts.ranks[0].sampler(DATA, epochs=epochs)
-            for batch in (0, 2.5):
+            for batch in (0, 2.5, True):
                 with self.assertRaisesRegex(ValueError, "^batch is .*, accepted: 1 or more"):
                     scripts.ranks[0].sampler(DATA, batch=batch)
+            for seed in (None, 1.5, "1"):
+                with self.assertRaisesRegex(ValueError, "^seed is .*, accepted: a whole number"):
+                    scripts.ranks[0].sampler(DATA, seed=seed)
+            with self.assertRaisesRegex(ValueError, "^timeout is '5', accepted: None, or seconds"):
+                scripts.ranks[0].finish("5")
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "no NumPy here")
+    def test_numbers_of_numpy_are_numbers(self):
+        numpy = importlib.import_module("numpy")
+        with Node() as node:
+            model = linear()
+            options = {"every": numpy.int64(2), "gradients": numpy.int32(8), "rank": numpy.int64(0)}
+            with grapevine.join(model, sgd(model), node.path, **options) as rank:
+                self.assertEqual(rank.gradients, 8)
+                sampler = rank.sampler(
+                    DATA, numpy.int64(3), epochs=numpy.float32(2), batch=numpy.int64(4)
+                )
+                self.assertTrue(sampler.counts)
 
     def test_a_gradient_is_a_step_of_the_optimizer_however_many_a_STEP_holds(self):
         with Node() as node, Scripts(node, 1, every=4, gradients=10) as scripts:

@@ -32,7 +32,10 @@ def written(what: object) -> memoryview:
         read(io.BytesIO(data.getbuffer()))
     except Exception as error:
         strange = re.search(r"GLOBAL (\S+)", str(error))
-        why = "it has a %s" % strange.group(1) if strange else _in_a_line(error)
+        said = re.search(r"WeightsUnpickler error:\s*(.+)", str(error))  # below advice of torch's
+        why = said.group(1) if said else _in_a_line(error)
+        if strange:
+            why = "it has a %s" % strange.group(1)
         raise ValueError(
             "the object could not be read again: %s, accepted: tensors, numbers, texts, "
             "and lists, tuples, sets and dicts of them" % why
@@ -41,8 +44,10 @@ def written(what: object) -> memoryview:
 
 
 def read(data: io.BytesIO) -> Any:
-    """The object that was written. A blob is data: reading calls nothing in it."""
-    return torch.load(data, weights_only=True)
+    """The object that was written. A blob is data: reading calls nothing in it. If this process has
+    no GPU, tensors that were on one are read to the CPU."""
+    where = None if torch.cuda.is_available() else "cpu"
+    return torch.load(data, weights_only=True, map_location=where)
 
 
 def in_memory(data: memoryview) -> int:

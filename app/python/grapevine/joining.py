@@ -10,9 +10,10 @@ from typing import Optional, Sequence, Tuple, Union
 
 import torch
 
+from .given import real, whole
 from .rank import Rank, leave_first_rank, ranks_at
 from .seat import JoinOptions
-from .wire import Refused, socket_of
+from .wire import ANY_RANK, Refused, socket_of
 
 
 def join(
@@ -53,10 +54,15 @@ def join(
             "grapevine: a worker process imports this script and would join too: "
             'put the training under `if __name__ == "__main__":`'
         )
-    _refuse_mistakes(model, optimizer, also, every, alone, gradients)
+    _refuse_mistakes(model, optimizer, also)
+    each, work, place = _numbers_of(every, gradients, rank)
+    if real(alone) is None or alone < 0:
+        raise ValueError("alone is %s, accepted: 0 or more seconds" % (alone,))
+    if not isinstance(run, str) or not run.isprintable():
+        raise ValueError("run is %r, accepted: the name of a run" % (run,))
     outer = _outer_of(outer)
     seat = None
-    if node is None and rank is None and os.environ.get("GRAPEVINE_SEAT", "").isdigit():
+    if node is None and place is None and os.environ.get("GRAPEVINE_SEAT", "").isdecimal():
         seat = int(os.environ["GRAPEVINE_SEAT"])
     called = os.fspath(node) if node is not None else os.environ.get("GRAPEVINE_NODE")
     if not called:
@@ -65,11 +71,11 @@ def join(
     first = [_innermost(optimizer)] if optimizer is not None else []
     others = [_innermost(o) for o in also]
     wanted = leave_first_rank(model, path)
-    if rank is None:
-        rank = wanted
-    options = JoinOptions(path, rank, seat, run, gradients or 0, outer, alone)
+    if place is None:
+        place = wanted
+    options = JoinOptions(path, place, seat, run, work, outer, float(alone))
     try:
-        return Rank(model, first, others, every, options)
+        return Rank(model, first, others, each, options)
     except Refused as refused:
         mine = [str(other.rank) for other in ranks_at(path)]
         if not mine or "seat is free" not in str(refused):
@@ -78,14 +84,7 @@ def join(
         raise Refused(already) from None
 
 
-def _refuse_mistakes(
-    model: object,
-    optimizer: object,
-    also: object,
-    every: object,
-    alone: object,
-    gradients: object,
-) -> None:
+def _refuse_mistakes(model: object, optimizer: object, also: object) -> None:
     """Raises ValueError, with one line, for arguments that are easily confused."""
     if not isinstance(model, torch.nn.Module):
         raise ValueError(
@@ -105,16 +104,20 @@ def _refuse_mistakes(
                 "optimizer is a %s, accepted: a torch.optim.Optimizer, or None and rank.step()"
                 % type(one).__name__
             )
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+
+
+def _numbers_of(every: object, gradients: object, rank: object) -> Tuple[int, int, Optional[int]]:
+    """The optimizer steps of a STEP, those of all ranks (0: not said), and the wanted rank."""
+    each, work, place = whole(every, 1), whole(gradients, 1), whole(rank, 0, ANY_RANK - 1)
+    if each is None:
         raise ValueError("every is %s, accepted: 1 or more optimizer steps a STEP" % (every,))
-    if not isinstance(alone, (int, float)) or not alone >= 0:
-        raise ValueError("alone is %s, accepted: 0 or more seconds" % (alone,))
-    if gradients is not None and not (
-        isinstance(gradients, int) and not isinstance(gradients, bool) and 0 < gradients <= 2**53
-    ):
+    if gradients is not None and work is None:
         raise ValueError(
             "gradients is %s, accepted: 1 to 2**53 optimizer steps of all ranks" % (gradients,)
         )
+    if rank is not None and place is None:
+        raise ValueError("rank is %r, accepted: None, or the number of a rank" % (rank,))
+    return each, work or 0, place
 
 
 def _outer_of(outer: object) -> Optional[Tuple[float, float]]:

@@ -18,6 +18,7 @@ import threading
 import traceback
 from typing import IO, Any, Callable, Dict, List, NamedTuple, Sequence
 
+from .given import whole
 from .program import Option, option_words, program
 
 SCRIPTS_AT, LISTENS = "scripts come in at ", "listening on "
@@ -56,13 +57,14 @@ def launch(
     if not callable(function):
         kind = type(function).__name__
         raise ValueError("function is a %s, accepted: a function that each process calls" % kind)
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+    count = whole(ranks, 1)
+    if count is None:
         raise ValueError("ranks is %s, accepted: 1 or more processes" % (ranks,))
-    node = _Node(ranks, options)
+    node = _Node(count, options)
     processes: List[_Process] = []
     try:
-        for seat in range(ranks):
-            work = _Work(function, tuple(args), seat, ranks, node.socket)
+        for seat in range(count):
+            work = _Work(function, tuple(args), seat, count, node.socket)
             processes.append(_Process(work, node.input))  # before `start`, which Ctrl+C may end
             processes[-1].start()
         return _results(processes)

@@ -15,6 +15,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import blobs, reports
+from .given import real, whole
 from .layout import layout_of
 from .means import Mean, put_into_model, save, state_dict_beside, state_dict_of
 from .run_means import RunMeans
@@ -241,12 +242,15 @@ class Rank:
             raise ValueError(
                 "a %s has no length, accepted: a data set with len()" % type(dataset).__name__
             ) from None
-        if epochs is not None and not (_is_number(epochs) and 0 < epochs < math.inf):
+        passes, samples, key = real(epochs), whole(batch, 1), whole(seed, -(2**63), 2**64 - 1)
+        if epochs is not None and not 0 < (passes or 0) < math.inf:
             raise ValueError("epochs is %s, accepted: a number above 0" % (epochs,))
-        if batch is not None and not (isinstance(batch, int) and batch > 0):
+        if batch is not None and samples is None:
             raise ValueError("batch is %s, accepted: 1 or more samples" % (batch,))
+        if key is None:
+            raise ValueError("seed is %s, accepted: a whole number" % (seed,))
         if self._sampler is not None and epochs is None:
-            return Sampler(self, size, seed, partition=partition is not False)
+            return Sampler(self, size, key, partition=partition is not False)
         at, work = None, None
         with self._seat.lock, contextlib.suppress(NodeGone):
             if self._seat.is_held:
@@ -256,7 +260,7 @@ class Rank:
         if partition is None:
             partition = work is None or (epochs is None and not self.gradients)
         self._sampler = Sampler(
-            self, size, seed, at, epochs, partition, work, self._every, batch
+            self, size, key, at, passes, partition, work, self._every, samples
         )
         self._seat.share = self._sampler.share
         return self._sampler
@@ -297,6 +301,8 @@ class Rank:
         exchanging until `close`. Raises NodeGone if the node is gone and stays so for too long.
         """
         self._check_open()
+        if timeout is not None and real(timeout) is None:
+            raise ValueError("timeout is %r, accepted: None, or seconds" % (timeout,))
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._seat.lock:
             self._finish_steps()
@@ -481,10 +487,6 @@ class Rank:
         if moved:
             self._tell_moved(then)
         return moved
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _open_ranks() -> List[Rank]:

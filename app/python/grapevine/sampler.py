@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Protocol
 
 import torch
 
+from .given import whole
 
 _DRAWN_AHEAD = 1 << 17  # samples that a loader may draw before the first STEP
 
@@ -158,12 +159,17 @@ class Sampler(torch.utils.data.Sampler[int]):
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next pass starts at that position. Raises ValueError for a state of other data."""
-        if (state["size"], state["seed"]) != (self.size, self.seed):
+        given = state if isinstance(state, dict) else {}
+        passes, samples = (whole(given.get(name), 0) for name in ("passes", "samples"))
+        if passes is None or samples is None:
+            raise ValueError("the state is %.200r, accepted: that of a sampler" % (state,))
+        size, seed = given.get("size"), given.get("seed")
+        if (size, seed) != (self.size, self.seed):
             raise ValueError(
                 "the state is of %s samples with seed %s, accepted: of %d with %d"
-                % (state["size"], state["seed"], self.size, self.seed)
+                % (size, seed, self.size, self.seed)
             )
-        self._go_on(state["passes"], state["samples"])
+        self._go_on(passes, samples)
         self._turn, self._goes_on = None, True
 
     def share(self) -> Share:
