@@ -331,6 +331,16 @@ Status complete_tests(Options& o) {
   return Done{};
 }
 
+// These commands read no launcher's environment, so each of its processes is a run of its own.
+void warn_of_others(Command command, Options& o) {
+  PeerOptions peers;
+  if (!find_peers(this_environment(), "localhost", 1, peers) || peers.total_ranks < 2) return;
+  o.warnings.push_back(
+      fmt::format("a launcher has started {} processes, and each of them runs {} by itself; "
+                  "grapevine node has them train together",
+                  peers.total_ranks, command == kLaunch ? "launch" : "train"));
+}
+
 }  // namespace
 
 Status complete(Command command, Options& o) {
@@ -385,6 +395,7 @@ Status complete(Command command, Options& o) {
   if (Status fits = command & kProcesses ? check_of_node(s) : check(s); !fits) return fits;
   const bool by_graph = method != nullptr && method->goes_by_graph();
   o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
+  if (command & (kTrain | kLaunch)) warn_of_others(command, o);
   const bool one_process = (command & (kProcesses | kDoctor)) == 0;
   if (s.device_link != DeviceLink::automatic && (one_process || s.device == "cpu"))
     o.warnings.push_back(

@@ -273,6 +273,21 @@ TEST_CASE("a loss that is not finite ends the run, and no model is left") {
   }
 }
 
+TEST_CASE("train among processes of a launcher says that each of them is a run of its own") {
+  const std::string run = "train --objective quadratic --ranks 2 --gradients 20 --no-save";
+  const auto said = [&](const std::string& variables) {
+    const Ran ran = run_grapevine(run, "export " + variables + ";");
+    CHECK(ran.status == 0);
+    return ran.err;
+  };
+  CHECK_THAT(said("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4"),
+             Catch::Contains("a launcher has started 4 processes, and each of them runs train by "
+                             "itself; grapevine node has them train together"));
+  for (const char* alone : {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1",
+                            "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4", "WORLD_SIZE=4"})
+    CHECK_THAT(said(alone), !Catch::Contains("a launcher"));
+}
+
 TEST_CASE(
     "a link of devices that is none is refused in a line, and one without a GPU has no effect") {
   const std::string job = "--objective quadratic --ranks 2 --gradients 4 ";
