@@ -306,8 +306,10 @@ std::string choose_task(OwnData& data, const std::string& loss) {
       return fmt::format(
           "{}, with loss cross_entropy, accepted: one whole number a sample, 0 to {}; or loss mse",
           why, kMostOwnClasses - 1);
-    if (why.empty() && (loss == "cross_entropy" || targets.look_like_classes()))
-      return targets.make_classes(), "";
+    if (why.empty() && (loss == "cross_entropy" || targets.look_like_classes())) {
+      targets.make_classes();
+      return data.classes > 1 ? "" : "has one class alone, accepted: two or more, or loss mse";
+    }
   }
   to_floats(data.train_targets);
   to_floats(data.test_targets);

@@ -333,6 +333,11 @@ TEST_CASE("whole numbers are classes where they can be learnt, and what they are
   std::string half = "a,label\n";
   for (int k = 0; k < 20; ++k)
     half += "1,0.5\n";
+  std::string one = "a,label\n";
+  for (int k = 0; k < 20; ++k)
+    one += "1,0\n";
+  CHECK_THAT(refused(scratch.file("one.csv", one)),
+             Contains("one.csv: targets has one class alone, accepted: two or more, or loss mse"));
   CHECK_THAT(refused(scratch.file("own.csv", half), "cross_entropy"),
              Contains("targets has 0.5 in sample 0, with loss cross_entropy, accepted"));
 }
