@@ -40,13 +40,16 @@ class NamesInFile {
     if (layout.entries().empty()) return;
     const std::string first = layout.entries().front().name;
     if (by_name_.count(first) > 0) return;
+    std::set<const TensorInfo*> firsts;  // each has its own name and what that is unwrapped
     for (const auto& [name, info] : by_name_) {
-      if (!name.ends_with("." + first)) continue;
+      if (!name.ends_with("." + first) || firsts.count(info) > 0) continue;
       const std::string prefix = name.substr(0, name.size() - first.size());
       const bool has_all = std::all_of(
           layout.entries().begin(), layout.entries().end(),
           [&](const ParameterEntry& entry) { return by_name_.count(prefix + entry.name) > 0; });
-      if (has_all) prefixes_.push_back(prefix);
+      if (!has_all) continue;
+      prefixes_.push_back(prefix);
+      firsts.insert(info);
     }
   }
 
@@ -88,7 +91,7 @@ class Taker {
       }
       used_.insert(info->name);
       const Status taken = take(*info, entry, x.part(entry.offset, entry.size()));
-      if (!taken) complain(taken.error().message);
+      if (!taken) complain(without_path(taken.error().message));
     }
   }
   std::vector<std::string> unused() const {
@@ -102,6 +105,11 @@ class Taker {
 
  private:
   void complain(std::string line) { complaints_.push_back(std::move(line)); }
+  // All of the lines are said under it.
+  std::string without_path(const std::string& line) const {
+    const std::string head = file_.path() + ": ";
+    return line.starts_with(head) ? line.substr(head.size()) : line;
+  }
 
   Status take(const TensorInfo& info, const ParameterEntry& entry, Vec to) const {
     const auto refused = [&](const std::vector<int64_t>& shape) {

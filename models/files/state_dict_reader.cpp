@@ -89,6 +89,7 @@ struct View {
 struct StateDict {
   std::vector<TensorInfo> tensors;
   std::vector<View> views;  // by a tensor's place
+  size_t is_one_of = 0;     // dicts of tensors within a dict that is none
 };
 
 /// Finds the tensors in a pickle.
@@ -98,6 +99,7 @@ class TensorFinder {
 
   StateDict found() const {
     StateDict dict;
+    dict.is_one_of = inner_dicts(*pickle_.value()).size();
     std::set<std::string_view> names;
     const auto items = pickle_.items(state_in(*pickle_.value()));
     for (size_t k = 0; k + 1 < items.size(); k += 2) {
@@ -129,18 +131,20 @@ class TensorFinder {
     constexpr const char* kUsual[] = {"state_dict", "model_state_dict", "model",   "net",
                                       "network",    "module",           "weights", "params"};
     const auto items = pickle_.items(dict);
-    PickleValue only;
-    size_t candidates = 0;
     for (const char* usual : kUsual)
       for (size_t k = 0; k + 1 < items.size(); k += 2)
         if (pickle_.text(items[k]) == usual && is_dict(items[k + 1]) && has_tensors(items[k + 1]))
           return items[k + 1];
-    for (size_t k = 0; k + 1 < items.size(); k += 2) {
-      if (!is_dict(items[k + 1]) || !has_tensors(items[k + 1])) continue;
-      only = items[k + 1];
-      ++candidates;
-    }
-    return candidates == 1 && !has_tensors(dict) ? only : dict;
+    const std::vector<PickleValue> inner = inner_dicts(dict);
+    return inner.size() == 1 && !has_tensors(dict) ? inner.front() : dict;
+  }
+
+  std::vector<PickleValue> inner_dicts(PickleValue dict) const {
+    std::vector<PickleValue> found;
+    const auto items = pickle_.items(dict);
+    for (size_t k = 0; k + 1 < items.size(); k += 2)
+      if (is_dict(items[k + 1]) && has_tensors(items[k + 1])) found.push_back(items[k + 1]);
+    return found;
   }
 
   bool is_tensor(PickleValue value) const {
@@ -311,7 +315,9 @@ Error no_state_dict(const std::string& path, const Pickle& pickle, const StateDi
   std::string what = pickle.complaint();
   if (what.empty()) {
     const std::string made = pickle.name(pickle.callee(*pickle.value()));
-    what = made.empty() ? "it holds no dict of tensors" : "it holds a " + made;
+    what = !made.empty()        ? "it holds a " + made
+           : dict.is_one_of > 1 ? fmt::format("it holds {} dicts of tensors", dict.is_one_of)
+                                : "it holds no dict of tensors";
   }
   GV_CHECK(dict.tensors.empty());
   return world_error(

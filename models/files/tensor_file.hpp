@@ -41,6 +41,8 @@ class TensorFile {
   /// regular file, cut or damaged, or in none of the formats.
   static Result<TensorFile> open(const std::string& path);
 
+  const std::string& path() const { return path_; }
+
   /// In the order of the file; each name once.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const TensorInfo* find(const std::string& name) const;  // null: there is none

@@ -615,6 +615,30 @@ TEST_CASE("a start of which a number is not finite is refused, with its tensor a
   CHECK_THAT(ran.err, Catch::Contains("tensor x has a number that is not finite"));
 }
 
+TEST_CASE("a start is found under the names of two wrappers, and a line names its file once") {
+  const Scratch scratch;
+  const std::string job = "simulate --objective quadratic --dim 8 --ranks 2 --gradients 10 --init ";
+  const std::string model = scratch.path("model.safetensors"), other = scratch.path("other");
+  const std::vector<double> x(8, 0.5);
+  const auto write = [&](const std::vector<std::string>& names, const std::string& path) {
+    std::vector<grapevine::ModelTensor> tensors;
+    for (const std::string& name : names)
+      tensors.push_back({name, {8}, grapevine::TensorType::f64, x.data()});
+    REQUIRE(grapevine::write_safetensors(path, tensors));
+  };
+  write({"model.module.x"}, model);  // of Lightning and DistributedDataParallel
+  CHECK(run_grapevine(job + model).status == 0);
+  write({"a.x", "b.x"}, other);
+  check_refused(job + other, 2, {"several models of these tensors, under a. and b."});
+  std::string bytes = text_of(model);
+  bytes.replace(bytes.find("F64"), 3, "C64");  // of as many bytes
+  scratch.file("complex", bytes);
+  const Ran ran = run_grapevine(job + scratch.path("complex"));
+  CHECK(ran.status == 2);
+  CHECK_THAT(ran.err, Catch::Contains("complex: tensor model.module.x is of type C64"));
+  CHECK_THAT(ran.err, !Catch::Contains("complex: " + scratch.path("complex")));
+}
+
 TEST_CASE("a checkpoint tells where ranks are in their data, and how it was cut before") {
   const Scratch scratch;
   write_optdigits(scratch, 320, 200);

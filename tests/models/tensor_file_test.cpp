@@ -209,6 +209,8 @@ TEST_CASE(
   CHECK_THAT(refusal(scratch.path("object.pt")), Contains("holds a torch Own, accepted: a dict"));
   CHECK_THAT(refusal(scratch.path("list.pt")), Contains("no dict of tensors, accepted: a dict"));
   CHECK_THAT(refusal(scratch.path("nothing.pt")), Contains("no dict of tensors"));
+  CHECK_THAT(refusal(scratch.path("two.pt")),
+             Contains("holds 2 dicts of tensors, accepted: a dict"));
 }
 
 namespace {

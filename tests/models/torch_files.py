@@ -171,3 +171,4 @@ save("training4.pt", {"net": model(), "args": argparse.Namespace(lr=1), "rng": {
 save("list.pt", [1, 2])
 save("object.pt", Own())
 save("nothing.pt", {"lr": 0.1})
+save("two.pt", {"generator": model(), "critic": model()})
