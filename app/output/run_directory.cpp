@@ -51,8 +51,9 @@ Result<RunDirectory> RunDirectory::make(const std::string& path,
     std::error_code unreadable;
     if (!takes_up && fs::exists(fs::path(path) / name, unreadable)) {
       return user_error(fmt::format(
-          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder", path,
-          name));
+          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder, or "
+          "resume \"{}\" to continue it",
+          path, name, path));
     }
   }
   std::error_code failed;

@@ -212,7 +212,9 @@ TEST_CASE("a run directory that holds a run is left alone") {
   const std::string job = "train --quiet --objective quadratic --gradients 16 --out ";
   REQUIRE(run_grapevine(job + scratch.path("run")).status == 0);
   const std::string before = text_of(scratch.path("run/run.json"));
-  check_refused(job + scratch.path("run"), 2, {scratch.path("run"), "holds a run already"});
+  check_refused(
+      job + scratch.path("run"), 2,
+      {"holds a run already", "or resume \"" + scratch.path("run") + "\" to continue it"});
   CHECK(text_of(scratch.path("run/run.json")) == before);
 }
 
