@@ -115,6 +115,7 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* s
   if (server == nullptr) {
     auto made = make_objective_of(o.settings);
     if (!made) return made;
+    if (is_of_own_data(o.settings)) announce(o.log, "task: " + (*made)->description());
     return warm_start(o.init, o.settings.ranks, std::move(*made));
   }
   std::shared_ptr<Objective> objective;
@@ -196,8 +197,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   if (interrupts() > 0) return kInterrupted;
   if (server != nullptr) take_from_scripts(*server, settings);
   const RunSettings told_to_others = run_settings(options);
-  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
-    return taken.error();
+  if (Status fits = take_epochs(options.epochs, **objective, settings); !fits) return fits.error();
   auto begins = beginning_of(options, **objective);
   if (!begins) return begins.error();
   options.out = run_path(options, options.peers.name);
@@ -207,7 +207,6 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   if (!record) return record.error();
   if (const std::string folder = (*record)->directory(); !folder.empty())
     options.peers.own_key = folder + "/" + kNodeKeyFile;
-  if (is_of_own_data(settings)) announce(options.log, "task: " + (*objective)->description());
   if (Status met = meet(options); !met) return (*record)->refuse(met.error());
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, server,

@@ -67,8 +67,7 @@ OptionTable rows_of_the_run(Options& o) {
       {"until", &s.until_s, kRuns, "T", "stop after T seconds of the run's clock; 0: never",
        Shared::by_default},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
-       "seconds between two samples of the consensus distance, more if a sample takes longer than a "
-       "hundredth of them; 0: no samples"},
+       "seconds between two samples of the consensus distance, more for large models; 0: none"},
       {"alarm-seconds", &s.alarm_s, kTrain, "T",
        "seconds without an exchange on an edge, or of waiting of a rank, until an alarm; 0: never"},
       {"test-every", &o.test_every, kTrain | kSimulate, "T",

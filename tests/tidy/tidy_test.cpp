@@ -64,8 +64,8 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
         "models/\n");
   CHECK(complaint("kernels/base/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/memory/vec.hpp\"\n") ==
-        "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only check, "
-        "mutex, random, registry, result and spec of kernels/\n");
+        "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only basic "
+        "tools of kernels/base/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
   CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/rank/worker.hpp\"\n") != "");
   CHECK(complaint("actors/transport/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
