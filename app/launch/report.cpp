@@ -33,8 +33,7 @@ void print_launch(const Settings& settings, const Json& told) {
     row("accuracy", as_percent(real("accuracy")) + " of the averaged model");
     row("", as_percent(real("worst_rank_accuracy")) + " of the worst rank of one node");
   }
-  row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
-      as_short(real("test_loss")));
+  row(name_of_loss(settings), as_short(real("test_loss")));
   row("gradients", fmt::format("{} ({} per second)", number(told["gradients"]),
                                with_commas(real("gradients_per_second"))));
   row("exchanges", number(told["exchanges"]));

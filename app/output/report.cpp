@@ -126,6 +126,10 @@ Idle idle_of(const Summary& s) {
   return idle;
 }
 
+const char* name_of_loss(const Settings& settings) {
+  return settings.objective.objective == "network" ? "test loss" : "excess loss of mean";
+}
+
 void print_training(const Settings& settings, const Summary& s, const TrainingTimes& times,
                     const std::string& run_dir) {
   std::printf("\n%s on %s of %d ranks, seed %llu%s\n", settings.method.c_str(),
@@ -133,7 +137,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
               static_cast<unsigned long long>(settings.seed),
               s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
-  row("test loss", as_short(s.averaged.loss));
+  row(name_of_loss(settings), as_short(s.averaged.loss));
   print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
@@ -154,10 +158,8 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
               s.first_rank + settings.ranks - 1, address.c_str(), s.ranks_in_mean, s.nodes,
               s.nodes == 1 ? "" : "s", s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
-  const std::string& objective = settings.objective.objective;
-  const bool is_tested = objective != kGuestObjective;  // scripts test their own models
-  if (is_tested)
-    row(objective == "network" ? "test loss" : "excess loss of mean", as_short(s.averaged.loss));
+  const bool is_tested = settings.objective.objective != kGuestObjective;  // scripts test their own
+  if (is_tested) row(name_of_loss(settings), as_short(s.averaged.loss));
   print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
@@ -175,9 +177,8 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
               printable(settings.topology).c_str(), settings.ranks,
               settings.objective.objective.c_str(), static_cast<unsigned long long>(settings.seed));
   print_accuracy(s);
-  if (settings.objective.objective == "quadratic")
-    row("excess loss of mean", as_short(s.averaged.loss));
-  if (settings.objective.objective == "network") row("test loss", as_short(s.averaged.loss));
+  if (settings.objective.objective != "consensus")
+    row(name_of_loss(settings), as_short(s.averaged.loss));
   print_best(s);
   print_common(settings, s);
   if (settings.objective.objective == "consensus")

@@ -33,6 +33,9 @@ void print_node(const Settings&, const Summary&, const TrainingTimes&, const std
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);
 
+/// The name of the averaged model's loss: of a network on test data, else above the least loss.
+const char* name_of_loss(const Settings&);
+
 /// The text that the averaged model has written; prints nothing if it is empty.
 void print_sample(const std::string& text);
 

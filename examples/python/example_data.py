@@ -6,7 +6,7 @@ import os
 import torch
 from torch.utils.data import TensorDataset
 
-FOLDERS = [os.environ.get("GRAPEVINE_DATA", "data"), "/usr/share/dataset-fashion-mnist"]
+FOLDERS = [os.environ.get("GRAPEVINE_DATA", "data"), "/usr/share/datasets/fashion-mnist"]
 
 
 def images(count=6000):
