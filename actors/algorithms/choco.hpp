@@ -8,12 +8,12 @@
 //   x^_i += q_i,   s_i += sum_j W_ij q_j             x^ = s = 0 at first, so s_i = sum_j W_ij x^_j
 //   x_i = h_i + gamma (s_i - (1 - W_ii) x^_i)
 //
-// Requires symmetric weights, every message (none may be lost for good) and a gamma that is smaller
-// for a coarser C (about 0.4 with sign, about 0.04 with the largest hundredth). Invariant: gossip
-// keeps the mean of x, up to rounding. A change of the graph sets x^ and s to 0. Cost per rank and
-// round: one message of C's bytes (kernels/codecs/compressor.hpp) to each neighbour; with sign,
-// ceil(d / 8) bytes and one number per tensor of d elements. Memory: x, x^, s, the input of C, the
-// optimizer.
+// Requires symmetric weights, every message (none may be lost permanently) and a gamma that is
+// smaller for a coarser C (about 0.4 with sign, about 0.04 with the largest hundredth). Invariant:
+// gossip keeps the mean of x, up to rounding. A change of the graph sets x^ and s to 0. Cost per
+// rank and round: one message of C's bytes (kernels/codecs/compressor.hpp) to each neighbour; with
+// sign, ceil(d / 8) bytes and one number per tensor of d elements. Memory: x, x^, s, the input of
+// C, the optimizer.
 #pragma once
 #include "actors/algorithms/compressed_rule.hpp"
 

@@ -33,7 +33,7 @@ class StallWatch {
   explicit StallWatch(const Run& run) : run_(run) {}
 
   /// The time between two measurements. A much longer time means that this process itself was
-  /// stopped: then the silence of every edge is measured anew. An alarm that was raised before
+  /// stopped: then the silence of every edge is measured from zero. An alarm that was raised before
   /// stays active until the edge exchanges.
   double period_s() const { return run_.patience_s / 6; }
 

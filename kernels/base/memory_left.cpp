@@ -42,7 +42,7 @@ std::optional<uint64_t> number_in(const std::string& path) {
   return std::ifstream(path) >> value ? std::optional(value) : std::nullopt;
 }
 
-/// The number behind a name, where each line is "name number".
+/// The number after a name in a file whose lines are "name number"; 0: there is none.
 uint64_t number_named(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
