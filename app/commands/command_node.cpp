@@ -220,8 +220,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   Summary& summary = *told;
   (*record)->complete(summary);
   TrainingTimes times;
-  // Scripts test their own models.
-  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {
+  if (!summary.failure && summary.ranks_in_mean > 0 && server == nullptr) {  // scripts test theirs
     const double before_s = since_start();
     evaluate(settings, (*record)->watch(), **objective, summary);
     times.evaluation_s = since_start() - before_s;
