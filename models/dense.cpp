@@ -104,8 +104,7 @@ void multiply(std::span<const double> a, const double* x, double* out, size_t di
   std::fill_n(out, dim, 0.0);
   for (size_t r = 0; r < dim; ++r) {  // by columns: these sums do not wait for each other
     const double* row = a.data() + r * dim;
-    for (size_t c = 0; c < dim; ++c)
-      out[c] += row[c] * x[r];
+    for (size_t c = 0; c < dim; ++c) out[c] += row[c] * x[r];
   }
 }
 
