@@ -163,7 +163,7 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
 void Cluster::consider() {
   LifecycleEffects effects;
   lifecycle_.consider(deps_.clock.now(), membership_->table(), effects);
-  carry_out(effects);  // timer_at is not needed: a poll calls consider()
+  carry_out(effects);
 }
 
 void Cluster::carry_out(const LifecycleEffects& effects) {

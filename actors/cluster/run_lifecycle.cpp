@@ -47,7 +47,6 @@ void RunLifecycle::averaged(std::vector<std::string> missing) {
 void RunLifecycle::consider(double now, const MemberTable& table, LifecycleEffects& out) {
   while (step(now, table, out)) {
   }
-  out.timer_at = std::min(deadline_s_, phase_ == Phase::joining ? muster_until_s_ : kNoDeadline);
 }
 
 bool RunLifecycle::enter(Phase phase, double deadline_s) {

@@ -46,7 +46,6 @@ struct LifecycleEffects {
   bool leave = false;  // leave the membership
   bool conclude = false;
   std::string failure;  // why the run never began here; empty: no failure
-  double timer_at = 0;  // always set; replaces the earlier one
 };
 
 class RunLifecycle {

@@ -85,7 +85,7 @@ void Steps::gradient(Gradient& g) {
   measured(*rank, now, step, x_after, [this, now](StateRank& r) { r.took(ranks_.now() - now); });
   if (ranks_.deps.device) {
     const Fence stepped = ranks_.queued();
-    g.g.read_by(stepped);
+    if (g.g) g.g.read_by(stepped);
     if (copy) copy.set_ready(stepped);
   }
   ++rank->gradients;
