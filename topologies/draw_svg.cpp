@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/base/printable.hpp"
 #include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/topology.hpp"
@@ -148,13 +147,13 @@ std::string path_of(const Edge& edge, const Layout& layout) {
 
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : printable(text)) {
+  for (const char c : text) {
     if (c == '&')
       result += "&amp;";
     else if (c == '<')
       result += "&lt;";
     else
-      result += c;
+      result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
   }
   return result;
 }

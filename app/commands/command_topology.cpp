@@ -9,6 +9,7 @@
 #include "app/output/json_output.hpp"
 #include "app/system/words.hpp"
 #include "kernels/base/printable.hpp"
+#include "kernels/base/spec.hpp"
 #include "kernels/base/write_file.hpp"
 #include "topologies/topology.hpp"
 
@@ -98,7 +99,10 @@ Result<int> show_topology(Options options) {
   const Result<Costs> costs = costs_of(*graph);
   if (!costs) return costs.error();
   if (!options.svg.empty()) {
-    const std::string picture = draw_svg(*graph);
+    const std::string drawn = draw_svg(*graph);
+    std::string picture;  // a path in its caption may be no UTF-8
+    for (const std::string_view line : split(drawn, '\n'))
+      picture += printable(line) + '\n';
     if (Status s = write_whole_file(options.svg, {{picture.data(), picture.size()}}); !s)
       return s.error();
   }

@@ -1,4 +1,6 @@
 // grapevine topology.
+#include <fstream>
+
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 
@@ -63,6 +65,10 @@ TEST_CASE("--svg draws the graph, and the table names what the JSON does") {
     CHECK_THAT(ran.out, Catch::Contains(word));
   CHECK_THAT(text_of(scratch.path("torus.svg")), Catch::StartsWith("<svg"));
   check_refused("topology ring --svg /proc/x.svg", 1, {"/proc/x.svg"});
+  const std::string edges = scratch.path("no\xff text");
+  std::ofstream(edges) << "0 1\n";
+  run_grapevine("topology '" + edges + "' --ranks 2 --svg " + scratch.path("two.svg"));
+  CHECK_THAT(text_of(scratch.path("two.svg")), Catch::Contains("no\\xff text, 2 ranks"));
 }
 
 TEST_CASE("one rank alone is a graph") {
