@@ -25,9 +25,8 @@ constexpr auto kPoll = 50ms;       // between two checks whether a waiting scrip
 constexpr int kPollsBetween = 20;  // two `wait` records
 constexpr int kOfAll = -1;         // the average statistics
 constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
-// Bytes of a starting point that may stay unwritten, as zeros.
-constexpr uint64_t kMostUnwritten = 16 << 20;
-constexpr uint64_t kMostHeld = 1'000'000;  // optimizer steps in one step
+constexpr uint64_t kMostUnwritten = 16 << 20;  // bytes of a starting point, which are zeros
+constexpr uint64_t kMostHeld = 1'000'000;      // optimizer steps in one step
 
 /// The answer of `whom`. A new actor asks for it, so that an answer that comes too late finds no
 /// mailbox.
@@ -154,9 +153,8 @@ bool GuestSession::over() const {
   return server_.stage_ == GuestServer::Stage::over;
 }
 
-/// Once its script has finished, the record says what it waits for: the number of ranks here that
-/// may still take steps, and the first of them; if there are none, the number of ranks of other
-/// nodes.
+/// What a script that has finished waits for: the ranks here that may still take steps, or those of
+/// other nodes.
 GuestRecord GuestSession::wait_record() const {
   GuestRecord wait = record(GuestKind::wait);
   if (!finishes_) return wait;
@@ -507,8 +505,7 @@ bool GuestSession::share(const Question& question) {
   return script_.answer(answer);
 }
 
-/// The node's status has the last value of each name. The first report of a script removes those of
-/// earlier scripts.
+/// The node's status has the last value of each name, and no values of earlier scripts.
 bool GuestSession::report(const Question& question) {
   const auto told = read_guest_report(question.text);
   if (!told) return script_.refuse(told.error().message);
