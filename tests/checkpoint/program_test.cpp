@@ -23,6 +23,7 @@
 #include "app/system/folder_lock.hpp"
 #include "kernels/base/random.hpp"
 #include "kernels/passes/ops.hpp"
+#include "models/files/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
