@@ -103,7 +103,7 @@ TEST_CASE("A table is the same however a program writes it") {
 TEST_CASE("Comments in front of a table are passed over, and names in one are names") {
   const Tables tables;
   for (const std::string text :
-       {"# made by R on Monday\na,label\n1.5,0\n", "# made by R, on Monday\ra,label\r1.5,0\r",
+       {"# made by R on Monday\na,label\n1.5,0\n", "# made by R on Monday\ra,label\r1.5,0\r",
         "# made by R, on Monday, in Bern\r\n#\r\na,label\r\n1.5,0\r\n", "# a,label\n1.5,0\n",
         "#a,label\n1.5,0\n", "# units: m\n# a label\n1.5 0\n", "sep=;\n#;;;\na;label\n1,5;0\n"}) {
     INFO(text);
