@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -64,6 +65,30 @@ TEST_CASE("a path may have bytes that are no text, wherever it stands, and is fo
   INFO(resumed.err);
   CHECK(resumed.status == 0);
   CHECK(record_of(left)["options"]["topology"]["bytes"].is_string());
+}
+
+TEST_CASE("a name with control characters steers no terminal, and spoils no drawing") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("red\x1b[31m\nline"), svg = scratch.path("graph.svg");
+  fs::create_directory(folder);
+  const std::string graph = folder + "/graph.txt", job = folder + "/job.toml";
+  std::ofstream(graph) << "0 1\n1 2\n2 3\n3 0\n";
+  std::ofstream(job) << "objective = \"quadratic\"\nranks = 4\nuntil = 2\n"
+                        "[[method]]\nname = \"a2cid2\"\n";
+  for (const std::string& command :
+       {"train " + kRun + "--gradients 400 --topology " + quoted(graph) + " --out " +
+            quoted(folder + "/run"),
+        "topology --ranks 4 --svg " + svg + " --topology " + quoted(graph),
+        "compare " + quoted(job), "keygen " + quoted(folder + "/run.key"),
+        "doctor --join " + quoted(folder)}) {
+    const Ran ran = run_grapevine(command);
+    INFO(command << "\n" << ran.out << ran.err);
+    CHECK((ran.status == 0 || command.starts_with("doctor")));
+    CHECK((ran.out + ran.err).find('\x1b') == std::string::npos);
+    CHECK_THAT(ran.out + ran.err, Catch::Contains("red"));
+  }
+  CHECK(text_of(svg).find('\x1b') == std::string::npos);
+  CHECK_THAT(text_of(svg), Catch::Contains("red"));
 }
 
 TEST_CASE("a closed terminal saves and ends a run, which goes on by itself; nohup outlives it") {
