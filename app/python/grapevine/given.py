@@ -13,11 +13,13 @@ def whole(value: object, least: int, most: int = MOST) -> Optional[int]:
     """A whole number from `least` to `most`; None: it is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None
-    return int(value) if least <= value <= most else None
+    number = int(value)
+    return number if least <= number <= most else None
 
 
 def real(value: object) -> Optional[float]:
     """A number that may be infinite; None: it is none."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
-    return float(value)
+    number = float(value)
+    return None if math.isnan(number) else number
