@@ -15,8 +15,6 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kSpared = 100;  // times what a sample takes here; the states take about as much
-
 Alarm alarm_of(const FarEdge& e) {
   Alarm alarm;
   alarm.what = Alarm::What::far_edge;
@@ -263,10 +261,10 @@ void Observer::watch_far_edges(double now) {
 Observer::behavior_type Observer::make_behavior() {
   return {
       [this](Tick tick) {
-        const double cost_s = deps_.spares ? sample_cpu_s_ : 0;  // of the last sample
+        const double gap_s = gap_between_samples(deps_.period_s, deps_.spares ? sample_cpu_s_ : 0);
         sample();
         if (tick.id != kSamplePeriod || deps_.period_s <= 0) return;
-        const double next = deps_.clock.now() + std::max(deps_.period_s, kSpared * cost_s);
+        const double next = deps_.clock.now() + gap_s;
         scheduled_send(caf::actor_cast<ObserverActor>(this), deps_.clock.instant(next), tick);
       },
       [this](const EpochInfo& info) {

@@ -4,6 +4,7 @@
 // sums over its ranks, relative to the last known mean, which avoids cancellation. On the wall
 // clock samples of a large model are rarer than asked for, to leave the cores to the training.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -23,7 +24,7 @@ namespace grapevine {
 struct ObserverDependencies {
   RunClock clock;
   double period_s = 0;  // 0: only when asked by Tick{kSampleNow}
-  bool spares = false;  // the period is longer if a sample takes more than a hundredth of it
+  bool spares = false;  // see gap_between_samples; false: always the period
   size_t size = 0;      // of the parameters
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
@@ -72,6 +73,12 @@ class DivergenceWatch {
 Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean);
 
 constexpr int kSampleNow = 0, kSamplePeriod = 1;
+
+/// The time until the next sample: the period, or a hundred times the processor time that the last
+/// sample took in the observer, if that is longer. The state actors take about as much.
+inline double gap_between_samples(double period_s, double sample_cpu_s) {
+  return std::max(period_s, 100 * sample_cpu_s);
+}
 
 class Observer final : public ObserverActor::base {
  public:
