@@ -1,5 +1,7 @@
 // Run keys and what they refuse.
 #include <fcntl.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 
 #include "actors/transport/links.hpp"
 #include "actors/transport/sockets.hpp"
+#include "actors/transport/tls.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -93,6 +96,22 @@ TEST_CASE("with one run key nodes may listen off loopback, and all between them 
   CHECK(b.frames[0].payload.vec().as<float>()[h.count - 1] == 2.5f);
   CHECK(a.links().counts("b").bulk == BulkPath::tls);
   CHECK(b.links().counts("a").bulk == BulkPath::tls);
+}
+
+TEST_CASE("certificates of a run key are valid whatever the clock says, for as long as one likes") {
+  const Identity identity = make_identity(key_of_tests(), "a", NodeKey::generate());
+  for (const std::string& pem : {identity.authority_pem, identity.certificate_pem}) {
+    BIO* const bytes = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+    X509* const certificate = PEM_read_bio_X509(bytes, nullptr, nullptr, nullptr);
+    REQUIRE(certificate != nullptr);
+    constexpr time_t kDay = 86400, kYear = 366 * kDay;
+    for (const time_t now : {kDay, 30 * kYear, 50 * kYear, 500 * kYear}) {
+      CHECK(ASN1_TIME_cmp_time_t(X509_get0_notBefore(certificate), now) < 0);
+      CHECK(ASN1_TIME_cmp_time_t(X509_get0_notAfter(certificate), now) > 0);
+    }
+    X509_free(certificate);
+    BIO_free(bytes);
+  }
 }
 
 TEST_CASE("bulk is in the clear only when both ends say so") {
