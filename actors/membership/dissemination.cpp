@@ -106,18 +106,11 @@ void Dissemination::send(uint32_t to, MembershipPacket packet, OutgoingPackets& 
   out.push_back({table_.at(to).node, std::move(packet)});
 }
 
-void Dissemination::send_record(uint32_t to, uint32_t member, OutgoingPackets& out) const {
+void Dissemination::send_record(const std::string& to, const Member& record, OutgoingPackets& out) {
   MembershipPacket packet;
   packet.kind = Kind::sync_reply;
-  packet.news.push_back(table_.at(member));
-  out.push_back({table_.at(to).node, std::move(packet)});
-}
-
-void Dissemination::send_suspicion(const Member& suspect, OutgoingPackets& out) const {
-  MembershipPacket packet;
-  packet.kind = Kind::sync_reply;
-  packet.news.push_back(suspect);
-  out.push_back({suspect.node, std::move(packet)});
+  packet.news.push_back(record);
+  out.push_back({to, std::move(packet)});
 }
 
 void Dissemination::send_sync(const std::string& to, OutgoingPackets& out) const {

@@ -60,9 +60,8 @@ class Dissemination {
   std::vector<std::string> introduced(const std::string& node);
 
   void send(uint32_t to, MembershipPacket, OutgoingPackets&);
-  void send_record(uint32_t to, uint32_t member, OutgoingPackets&) const;
-  /// Of a member that is suspect: to itself, so that it can refute that.
-  void send_suspicion(const Member& suspect, OutgoingPackets&) const;
+  /// The record alone: to a suspect its own, so that it can refute the suspicion.
+  static void send_record(const std::string& to, const Member& record, OutgoingPackets&);
   void send_sync(const std::string& to, OutgoingPackets&) const;
   /// A sync or a view has come, and its facts are merged: a different view is answered by one's
   /// own. True: the sender has told all that it knows.

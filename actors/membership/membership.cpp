@@ -213,7 +213,7 @@ void Membership::leave(double now, MembershipEffects& out) {
   begin(now, out);
   own_.leave();
   for (uint32_t to = 1; to < table_.size(); ++to) {
-    if (connector_.linked(to)) dissemination_.send_record(to, 0, out.sends);
+    if (connector_.linked(to)) dissemination_.send_record(table_.at(to).node, self(), out.sends);
   }
   finish(now, out);
 }
@@ -387,7 +387,8 @@ void Membership::hear_of(double now, const std::string& from, const Member& m,
   if (known && table_.live(*known) && hear_of_end(now, from, *known, m, out)) return;
   if (take_in(now, m, out) || m.node != from) return;
   // It may be a process that does not know of its earlier incarnations.
-  if (known && newer(table_.at(*known), m)) dissemination_.send_record(*known, *known, out.sends);
+  if (known && newer(table_.at(*known), m))
+    dissemination_.send_record(m.node, table_.at(*known), out.sends);
 }
 
 // `known` is alive in the table. The record `m` may say that it is dead, or that another process
@@ -420,7 +421,7 @@ bool Membership::hearsay(double now, const std::string& from, const Member& m, M
   Member suspect = m;
   suspect.state = MemberState::suspect;
   suspect.accuser = by;
-  dissemination_.send_suspicion(suspect, out.sends);
+  dissemination_.send_record(suspect.node, suspect, out.sends);
   take_in(now, suspect, out);
   if (!table_.live(member)) return true;
   suspicions_.claim({member, end, by});
