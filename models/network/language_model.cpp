@@ -146,8 +146,10 @@ class LanguageInstance final : public NetworkInstance {
     if (is_transformer())
       return transformer(plan_.transformer, p, tokens).reshape({rows * columns, -1});
     const at::Tensor in = at::embedding(p[0], tokens);
+    // cuDNN keeps what a backward pass needs only where `train` is true.
+    const bool train = at::GradMode::is_enabled();
     const auto [out, hidden, cell] =
-        at::lstm(in, state, {p[1], p[2], p[3], p[4]}, true, 1, 0.0, false, false, true);
+        at::lstm(in, state, {p[1], p[2], p[3], p[4]}, true, 1, 0.0, train, false, true);
     state = {hidden, cell};
     const bool tied = plan_.model == kWordModel;
     return at::linear(out.reshape({rows * columns, -1}), tied ? p[0] : p[5], tied ? p[5] : p[6]);

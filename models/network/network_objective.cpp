@@ -186,12 +186,29 @@ Status NetworkObjective::use_gpu(int number) {
     for (const std::unique_ptr<NetworkInstance>& instance : instances_)
       instance->move_to(device);
     try_out();
+    try_gradient();
   } catch (const std::exception& refusal) {
     use_host();
     return user_error("the network cannot compute on GPU " + std::to_string(number) + ": " +
                       one_line_of(refusal));
   }
   return Done{};
+}
+
+// Some operations have a forward pass on a GPU but no backward pass, or another one in training.
+void NetworkObjective::try_gradient() {
+  Buffer start(layout_.size(), DType::f32);
+  initial_point(0, start);
+  NetworkInstance& own = instance(0);
+  const auto size = static_cast<int64_t>(start.size());
+  const at::Tensor x = view_of(start.vec().as<float>(), {size}, at::kCPU).to(own.device());
+  const at::Tensor g = at::empty_like(x);
+  const at::Tensor loss = own.host_memory(1, at::kDouble);
+  statistics_.load(0, own.statistics());
+  own.queue_gradient(spec_, 0, 0, {x.const_data_ptr(), start.size(), DType::f32},
+                     {g.mutable_data_ptr(), start.size(), DType::f32},
+                     loss.mutable_data_ptr<double>());
+  static_cast<void>(g.sum().item());  // waits
 }
 
 void NetworkObjective::use_host() {

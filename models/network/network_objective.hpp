@@ -73,6 +73,10 @@ class NetworkInstance {
   /// From now on tests use this x, in host memory, and statistics().
   void look_at(ConstVec x);
 
+  at::Device device() const { return device_; }
+  /// Host memory that is pinned if device() is a GPU: for batches and losses.
+  at::Tensor host_memory(size_t size, at::ScalarType) const;
+
  protected:
   /// The mean loss on these samples, one element, on the network's device. May be called twice for
   /// one gradient.
@@ -82,9 +86,6 @@ class NetworkInstance {
   virtual void moved() {}
 
   const std::vector<at::Tensor>& parameters() const { return parameters_.tensors(); }
-  at::Device device() const { return device_; }
-  /// Host memory for batches.
-  at::Tensor host_memory(size_t size, at::ScalarType) const;
   /// A tensor in host_memory(), copied to the network's device.
   at::Tensor brought(const at::Tensor& host) const;
 
@@ -162,7 +163,9 @@ class NetworkObjective : public Objective {
   NetworkInstance& look_at(ConstVec x, int thread, int rank);
   template <class Work>
   void within_memory(Work&& work) const;
-  virtual void try_out() {}  // runs tests; throws if the present device cannot compute them
+  // These throw if the present device cannot compute a test, or a gradient.
+  virtual void try_out() {}
+  void try_gradient();
 
   const ObjectiveSpec spec_;
   const ParameterLayout layout_, statistics_layout_;
