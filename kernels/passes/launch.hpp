@@ -52,13 +52,13 @@ inline void run_whole(const CpuBuild& build, bool wide, const SumArguments& a, s
     if (a.rounded) return build.rounded_distance(a.x, a.y, first, last);
     return (a.distance ? build.distance : build.dot)(wide, a.x, a.y, first, last);
   };
-  double total = 0;
+  BlockSum all;
   for (size_t i = 0, k = 0; i < size; i += kReductionBlock, ++k) {
     const double sum = block(i, std::min(size, i + kReductionBlock));
     static_cast<double*>(a.blocks)[k] = sum;
-    total += sum;
+    all.add(sum);
   }
-  *static_cast<double*>(a.result) = total;
+  *static_cast<double*>(a.result) = all.total();
 }
 inline void run_whole(const CpuBuild& build, bool wide, const FiniteArguments& a, size_t size) {
   bool finite = true;

@@ -31,10 +31,20 @@ void with_pass(const Arguments& arguments, bool wide, const Run& run) {
 template <template <class> class Slot>
 struct ElementwiseSlots : RuleSlots<Slot>, VectorSlots<Slot> {};
 
-/// Sums are computed for blocks of this many elements, and the blocks are added in order, on any
-/// number of threads. In a block, element i belongs to lane i mod kReductionLanes. Then the upper
-/// half of the lanes is added to the lower half until one lane is left.
-constexpr size_t kReductionBlock = 8192, kReductionLanes = 16;
+/// Sums are computed for blocks of this many elements, on any number of threads. In a block, element
+/// i belongs to lane i mod kReductionLanes. Then the upper half of the lanes is added to the lower
+/// half until one lane is left. The sums of kReductionBlock blocks are summed in the same way, and
+/// the results are added in order. So a GPU waits for few additions in a row.
+constexpr size_t kReductionBlock = 4096, kReductionLanes = 32;
+
+/// Always inlined: each CPU build has its own instructions.
+[[gnu::always_inline]] inline double fold(double (&lane)[kReductionLanes]) {
+  for (size_t width = kReductionLanes / 2; width > 0; width /= 2) {
+    for (size_t l = 0; l < width; ++l)
+      lane[l] += lane[l + width];
+  }
+  return lane[0];
+}
 
 /// out = a, on a device.
 struct FillArguments {

@@ -67,6 +67,17 @@ TEST_CASE("what a CUDA pass finds out is what the CPU finds, to the last bit", "
       check_results(on, dtype, size);
 }
 
+TEST_CASE("a CUDA sum over more blocks than one row has the bits of the CPU", "[gpu][large]") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  constexpr size_t kSize = 16'800'005;
+  const Buffer x = random_buffer(kSize, DType::f32, 1), y = random_buffer(kSize, DType::f32, 2);
+  const Vec blocks = on.make(reduction_blocks(kSize), DType::f64), sum = on.make(1, DType::f64);
+  dot(on.execution(), on.upload(x), on.upload(y), blocks, sum);
+  CHECK(on.number(sum) == dot({}, x, y));
+}
+
 TEST_CASE("CUDA passes over matrices have the bits of the CPU, products with a factor its rounding",
           "[gpu]") {
   const auto device = gpu();

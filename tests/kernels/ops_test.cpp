@@ -228,6 +228,46 @@ TEST_CASE("a dot product and a deviation are accumulated in double, blocks and t
   CHECK(dot(kCpu, x, y) == 0x1p40 + 1002);  // in float the ones would vanish
 }
 
+namespace {
+
+/// The sum of terms [first, last) in lanes that are added in halves.
+double in_lanes(const std::vector<double>& terms, size_t first, size_t last) {
+  std::vector<double> lane(32);
+  for (size_t i = first; i < last; ++i)
+    lane[(i - first) % lane.size()] += terms[i];
+  for (; lane.size() > 1; lane.resize(lane.size() / 2))
+    for (size_t l = 0; l < lane.size() / 2; ++l)
+      lane[l] += lane[l + lane.size() / 2];
+  return lane[0];
+}
+
+/// Each 4096 terms in lanes.
+std::vector<double> by_blocks(const std::vector<double>& terms) {
+  constexpr size_t kBlock = 4096;
+  std::vector<double> sums;
+  for (size_t i = 0; i < terms.size(); i += kBlock)
+    sums.push_back(in_lanes(terms, i, std::min(terms.size(), i + kBlock)));
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("a sum has one order: lanes of blocks, lanes of their sums, and these one by one") {
+  ForkJoin pool(2);
+  for (const size_t size : {1u, 33u, 4096u, 4097u, 300007u, 16800005u}) {
+    const Buffer x = random_buffer(size, DType::f32, 1), y = random_buffer(size, DType::f32, 2);
+    std::vector<double> terms(size);
+    for (size_t i = 0; i < size; ++i)
+      terms[i] = element(x, i) * element(y, i);
+    double total = 0;
+    for (const double row : by_blocks(by_blocks(terms)))
+      total += row;
+    INFO(size);
+    CHECK(dot(kCpu, x, y) == total);
+    CHECK(dot({&pool}, x, y) == total);
+  }
+}
+
 TEST_CASE("one infinity or NaN anywhere is seen, and the largest finite number is not one") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const size_t size : {1u, 17u, 8193u, 600001u}) {

@@ -69,17 +69,39 @@ std::vector<T> blocks(const Execution& on, const ConstVec& x, const One& one) {
   return results;
 }
 
+/// Adds the sums of blocks, in the order that kReductionBlock describes.
+class BlockSum {
+ public:
+  void add(double sum) {
+    lane_[count_++ % kReductionLanes] += sum;
+    if (count_ % kReductionBlock == 0) end_row();
+  }
+  double total() {  // the last call
+    end_row();
+    return total_;
+  }
+
+ private:
+  void end_row() {
+    total_ += fold(lane_);
+    std::fill_n(lane_, kReductionLanes, 0.0);
+  }
+
+  double lane_[kReductionLanes] = {}, total_ = 0;
+  size_t count_ = 0;
+};
+
 template <class One>
 double block_sum(const Execution& on, const ConstVec& x, const One& one) {
-  double total = 0;
+  BlockSum sum;
   if (on.pool == nullptr || x.bytes() <= kSplitBytes) {  // in order, so nothing is stored
     for (size_t i = 0; i < x.size; i += kReductionBlock)
-      total += one(i, std::min(x.size, i + kReductionBlock));
-    return total;
+      sum.add(one(i, std::min(x.size, i + kReductionBlock)));
+    return sum.total();
   }
   for (const double s : blocks<double>(on, x, one))
-    total += s;
-  return total;
+    sum.add(s);
+  return sum.total();
 }
 
 }  // namespace grapevine::passes

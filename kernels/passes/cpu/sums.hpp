@@ -6,14 +6,6 @@
 namespace grapevine {
 namespace {
 
-inline double fold(double (&lane)[kReductionLanes]) {
-  for (size_t width = kReductionLanes / 2; width > 0; width /= 2) {
-    for (size_t l = 0; l < width; ++l)
-      lane[l] += lane[l + width];
-  }
-  return lane[0];
-}
-
 /// Adds term(i) to lane i mod kReductionLanes. `term` is inlined, and the inner loop becomes a few
 /// vector instructions.
 template <class Term>

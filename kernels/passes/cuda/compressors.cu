@@ -149,17 +149,17 @@ __global__ void add_raw(T a, const uint8_t* bytes, T* y, size_t size) {
 
 template <class T>
 struct Absolute {
+  using Loaded = T;
   const T* v;
-  __device__ double operator()(size_t i) const { return fabs(static_cast<double>(v[i])); }
+  __device__ T load(size_t i) const { return v[i]; }
+  __device__ double value(T number) const { return fabs(static_cast<double>(number)); }
 };
 
 /// The mean of |v|, from the sums of its blocks.
 template <class T>
 __global__ void write_mean(const double* partial, size_t blocks, size_t size, uint8_t* to) {
-  double sum = 0;
-  for (size_t k = 0; k < blocks; ++k)
-    sum += partial[k];
-  write_number(T(sum / static_cast<double>(size)), to);
+  const double total = total_of(partial, blocks);
+  if (threadIdx.x == 0) write_number(T(total / static_cast<double>(size)), to);
 }
 
 template <class T>
@@ -434,7 +434,7 @@ void queue_encode(const EncodeArguments& a, cudaStream_t stream) {
     case Kind::sign: {
       auto* partial = out<double>(a.scratch);
       const size_t blocks = queue_block_sums(Absolute<T>{v}, t.size, partial, stream);
-      write_mean<T><<<1, 1, 0, stream>>>(partial, blocks, t.size, bytes);
+      write_mean<T><<<1, kAddThreads, 0, stream>>>(partial, blocks, t.size, bytes);
       pack_signs<<<blocks_for_groups(t.size), kThreads, 0, stream>>>(v, t.size, bytes + sizeof(T));
       return;
     }

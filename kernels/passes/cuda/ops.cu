@@ -123,43 +123,39 @@ __global__ void tell(const T* x, double* result) {
 
 // --- sums with the bits of the CPU's
 
+template <class T> struct Pair {
+  T x, y;
+};
+
 template <class T> struct Product {
+  using Loaded = Pair<T>;
   const T *x, *y;
-  __device__ double operator()(size_t i) const {
-    return static_cast<double>(x[i]) * static_cast<double>(y[i]);
+  __device__ Loaded load(size_t i) const { return {x[i], y[i]}; }
+  __device__ double value(const Loaded& at) const {
+    return static_cast<double>(at.x) * static_cast<double>(at.y);
   }
 };
 
 template <class T> struct SquaredDifference {
+  using Loaded = Pair<T>;
   const T *x, *y;
-  __device__ double operator()(size_t i) const {
-    const double d =
-        static_cast<double>(widened(x[i])) - static_cast<double>(widened(y[i]));
+  __device__ Loaded load(size_t i) const { return {x[i], y[i]}; }
+  __device__ double value(const Loaded& at) const {
+    const double d = static_cast<double>(widened(at.x)) - static_cast<double>(widened(at.y));
     return d * d;
   }
 };
 
-/// All threads of the block load; one thread adds in the CPU's order.
-__global__ void add_in_order(const double* partial, size_t blocks, double* result) {
-  __shared__ double loaded[kThreads];
-  double sum = 0;
-  for (size_t first = 0; first < blocks; first += kThreads) {
-    const size_t here = min(size_t{kThreads}, blocks - first);
-    if (threadIdx.x < here) loaded[threadIdx.x] = partial[first + threadIdx.x];
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (size_t k = 0; k < here; ++k) sum += loaded[k];
-    }
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) *result = sum;
+__global__ void add_blocks(const double* partial, size_t blocks, double* result) {
+  const double total = total_of(partial, blocks);
+  if (threadIdx.x == 0) *result = total;
 }
 
 template <class Term>
 void queue_sum(const Term& term, const SumArguments& a, size_t size, void* stream) {
   const size_t blocks = queue_block_sums(term, size, out<double>(a.blocks), native(stream));
-  add_in_order<<<1, kThreads, 0, native(stream)>>>(out<double>(a.blocks), blocks,
-                                                   out<double>(a.result));
+  add_blocks<<<1, kAddThreads, 0, native(stream)>>>(out<double>(a.blocks), blocks,
+                                                    out<double>(a.result));
 }
 
 template <class T>
