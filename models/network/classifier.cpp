@@ -2,12 +2,14 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 
 #include "models/files/file.hpp"
 #include "models/files/model_file.hpp"
 #include "models/network/network_objective.hpp"
 #include "models/network/networks.hpp"
 #include "models/network/objectives.hpp"
+#include "models/network/prefetcher.hpp"
 
 namespace grapevine {
 namespace {
@@ -56,16 +58,36 @@ class Instance final : public NetworkInstance {
   template <class Row>
   Outcome test(const Samples& samples, size_t count, Row&& row) {
     const c10::NoGradGuard no_gradients;
+    HostBatch& here = held_[present_];
+    here.rows.clear();  // no gradient's batch any more
     for (size_t k = 0; k < count; ++k)
-      show(k, samples, row(k), {});
-    const at::Tensor logits = forward(plan_, {parameters(), running_, false}, images(count));
-    const at::Tensor labels = brought(labels_of(count));
+      show(here, k, samples, row(k), {});
+    const at::Tensor logits = forward(plan_, {parameters(), running_, false}, images(here, count));
+    const at::Tensor labels = brought(here.first_labels(count));
     const at::Tensor right = logits.argmax(1).eq(labels).sum();
     const double loss = at::cross_entropy_loss(logits, labels).item<double>();
     return {loss * static_cast<double>(count), static_cast<double>(right.item<int64_t>())};
   }
 
  private:
+  /// Samples in host memory, and of which gradient they are.
+  struct HostBatch {
+    at::Tensor input, labels;
+    // The memory of these two. Asking a tensor checks much, and this is done for each sample.
+    float* first_input = nullptr;
+    int64_t* first_label = nullptr;
+    int rank = -1;
+    uint64_t index = 0;
+    std::vector<uint32_t> rows;
+
+    bool is(int of_rank, uint64_t of_index, const std::vector<uint32_t>& of_rows) const {
+      return rank == of_rank && index == of_index && rows == of_rows;
+    }
+    at::Tensor first_labels(size_t count) const {
+      return labels.narrow(0, 0, static_cast<int64_t>(count));
+    }
+  };
+
   Instance(const Task& task, Batches batches, const std::vector<at::Tensor>& running)
       : NetworkInstance(FlatParameters(task.plan.layout), running, task.statistics,
                         std::move(batches)),
@@ -78,37 +100,60 @@ class Instance final : public NetworkInstance {
   }
 
   at::Tensor batch_loss(int rank, uint64_t index, const std::vector<uint32_t>& rows) override {
-    const std::vector<Augmentation> shown =
-        training_augmentations(data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
-    for (size_t k = 0; k < rows.size(); ++k)
-      show(k, data_.train, rows[k], shown[k]);
-    const at::Tensor logits = forward(plan_, {parameters(), running_, true}, images(rows.size()));
-    return at::cross_entropy_loss(logits, brought(labels_of(rows.size())));
+    prefetcher_.wait();
+    if (held_[1 - present_].is(rank, index, rows)) present_ = 1 - present_;
+    HostBatch& here = held_[present_];
+    const bool same_rank = here.rank == rank;
+    if (!here.is(rank, index, rows)) gather(here, rank, index, rows);
+    if (device().is_cuda() && same_rank) prefetch(rank, index + 1);
+    const size_t count = here.rows.size();
+    const at::Tensor logits = forward(plan_, {parameters(), running_, true}, images(here, count));
+    return at::cross_entropy_loss(logits, brought(here.first_labels(count)));
   }
 
   void moved() override {
+    prefetcher_.wait();
+    held_ = {};
+    make(held_[present_]);
+  }
+
+  void make(HostBatch& batch) const {
     const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec_.batch));
-    input_ = host_memory(largest * plan_.input.size(), at::kFloat);
-    labels_ = host_memory(largest, at::kLong);
-    first_input_ = input_.mutable_data_ptr<float>();
-    first_label_ = labels_.mutable_data_ptr<int64_t>();
+    batch.input = host_memory(largest * plan_.input.size(), at::kFloat);
+    batch.labels = host_memory(largest, at::kLong);
+    batch.first_input = batch.input.mutable_data_ptr<float>();
+    batch.first_label = batch.labels.mutable_data_ptr<int64_t>();
   }
 
-  void show(size_t k, const Samples& samples, uint32_t row, const Augmentation& how) {
-    gatherer_.gather(samples, row, how, first_input_ + k * plan_.input.size());
-    first_label_[k] = samples.labels[row];
+  /// On a GPU a thread prepares the batch that this rank needs next, if it computes here again.
+  /// The other batch in host memory is free: the gradient that it was for has come.
+  void prefetch(int rank, uint64_t index) {
+    if (!held_[1 - present_].input.defined()) make(held_[1 - present_]);
+    prefetcher_.begin([this, rank, index, rows = batches().rows(rank, index)] {
+      gather(held_[1 - present_], rank, index, rows);
+    });
   }
 
-  at::Tensor images(size_t count) const {
+  void gather(HostBatch& to, int rank, uint64_t index, const std::vector<uint32_t>& rows) const {
+    const std::vector<Augmentation> shown =
+        training_augmentations(data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
+    for (size_t k = 0; k < rows.size(); ++k)
+      show(to, k, data_.train, rows[k], shown[k]);
+    to.rank = rank, to.index = index, to.rows = rows;
+  }
+
+  void show(HostBatch& to, size_t k, const Samples& samples, uint32_t row,
+            const Augmentation& how) const {
+    gatherer_.gather(samples, row, how, to.first_input + k * plan_.input.size());
+    to.first_label[k] = samples.labels[row];
+  }
+
+  at::Tensor images(const HostBatch& from, size_t count) const {
     const int64_t n = static_cast<int64_t>(count);
-    GV_CHECK(n <= labels_.numel());
+    GV_CHECK(n <= from.labels.numel());
     const int64_t c = plan_.input.channels, h = plan_.input.height, w = plan_.input.width;
-    if (!plan_.input.image) return brought(input_.as_strided({n, c}, {c, 1}));
-    return brought(input_.as_strided({n, c, h, w}, {h * w * c, 1, w * c, c}));
-  }
-
-  at::Tensor labels_of(size_t count) const {
-    return labels_.narrow(0, 0, static_cast<int64_t>(count));
+    if (!plan_.input.image) return brought(from.input.as_strided({n, c}, {c, 1}));
+    return brought(from.input.as_strided({n, c, h, w}, {h * w * c, 1, w * c, c}));
   }
 
   const ObjectiveSpec& spec_;
@@ -116,10 +161,9 @@ class Instance final : public NetworkInstance {
   const DataSet& data_;
   const Gatherer gatherer_;
   const std::vector<at::Tensor> running_;
-  at::Tensor input_, labels_;
-  // The memory of these two. Asking a tensor checks much, and this is done for each sample.
-  float* first_input_ = nullptr;
-  int64_t* first_label_ = nullptr;
+  std::array<HostBatch, 2> held_;  // the present gradient's, and the next one's
+  size_t present_ = 0;
+  Prefetcher prefetcher_;  // last: it ends before what it uses
 };
 
 class Classifier final : public NetworkObjective {
