@@ -73,8 +73,10 @@ void Gatherer::gather(const Samples& samples, uint32_t sample, const Augmentatio
   const int height = shape.height, width = shape.width, channels = shape.channels;
   const uint8_t* image = samples.pixels.data() + sample * size;
   if (how.down != 0 || how.right != 0) {
-    for (size_t i = 0; i < size; ++i)
-      out[i] = shift_[i % static_cast<size_t>(channels)];
+    size_t filled = static_cast<size_t>(channels);
+    std::copy_n(shift_.data(), filled, out);
+    for (; filled < size; filled *= 2)
+      std::copy_n(out, std::min(filled, size - filled), out + filled);
   }
   const int first_row = std::max(0, how.down), last_row = height + std::min(0, how.down);
   const int first = std::max(0, how.right), last = width + std::min(0, how.right);
