@@ -133,13 +133,17 @@ void ask_cost() {
 /// What stands between two kernels that follow each other on a stream. All is queued behind work
 /// that stands still, so the host's own pace does not count.
 void ask_bubbles() {
-  constexpr int kKernels = 100;
+  constexpr int kKernels = 50;
   const cudaStream_t stream = make_stream(), twin = make_stream();
   const cudaEvent_t event = make_event();
   auto* const flag = static_cast<volatile int*>(pinned_memory(sizeof(int)));
   const auto between = [&](const std::function<void()>& queue) {
     const cudaEvent_t begun = make_event(cudaEventDefault), ended = make_event(cudaEventDefault);
     std::vector<double> times;
+    // Once beforehand: a first call may have to wait for the work that stands still below.
+    nothing(stream);
+    queue();
+    must(cudaDeviceSynchronize());
     for (int round = 0; round < 7; ++round) {
       *flag = 0;
       stand_until(stream, const_cast<const int*>(flag));
