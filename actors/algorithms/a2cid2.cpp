@@ -29,6 +29,13 @@ void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   written_ = phase_;
 }
 
+double A2cid2::measured_step(double now, double lr, ConstVec g, Vec copy) {
+  const double length =
+      optimizer_.measured_step(execution_, mixing_until(now), lr, g, x_, x_tilde_, copy);
+  written_ = phase_;
+  return length;
+}
+
 void A2cid2::take(double now, Vec front, Vec base, Vec finite) {
   mix_and_take(execution_, mixing_until(now), front, base, x_, x_tilde_, finite);
   written_ = phase_;

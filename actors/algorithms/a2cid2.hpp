@@ -39,6 +39,8 @@ class A2cid2 : public PairRule {
   void set_eta(double now, double eta) override { mixing_until(now), eta_ = eta; }
   void read(double now, Vec out) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  bool measures_steps() const override { return execution_.device == nullptr; }
+  double measured_step(double now, double lr, ConstVec g, Vec copy) override;
   void take(double now, Vec front, Vec base, Vec finite) override;
   void snapshot(double now, const ExchangeKey&, ConstVec front, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,

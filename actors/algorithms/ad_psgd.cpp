@@ -8,6 +8,10 @@ void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
   optimizer_.step(execution_, 0, lr, g, x_, {}, copy);
 }
 
+double AdPsgd::measured_step(double, double lr, ConstVec g, Vec copy) {
+  return optimizer_.measured_step(execution_, 0, lr, g, x_, {}, copy);
+}
+
 void AdPsgd::take(double, Vec front, Vec base, Vec finite) {
   mix_and_take(execution_, 0, front, base, x_, {}, finite);
 }

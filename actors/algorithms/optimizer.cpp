@@ -1,5 +1,8 @@
 #include "actors/algorithms/optimizer.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace grapevine {
 
 namespace {
@@ -48,6 +51,33 @@ void Optimizer::step(const Execution& execution, double attraction, double lr, C
   if (runs_.empty()) step(execution, {0, x.size, true}, attraction, lr, g, x, x_tilde, copy);
   for (const Run& run : runs_)
     step(execution, run, attraction, lr, g, x, x_tilde, copy);
+}
+
+// Block by block: x before, the step and the difference stay in the cache.
+double Optimizer::measured_step(const Execution& execution, double attraction, double lr,
+                                ConstVec g, Vec x, Vec x_tilde, Vec copy) {
+  ++steps_;
+  return std::sqrt(sum_of_blocks(execution, x, [&](size_t first, size_t last) {
+    const size_t count = last - first;
+    alignas(64) double memory[kLargestBlock];
+    const Vec before(memory, count, x.dtype);
+    extrapolate({}, attraction, x.part(first, count), part(x_tilde, first, count), before);
+    step_between(first, last, attraction, lr, g, x, x_tilde, copy);
+    return square_distance({}, (copy ? copy : x).part(first, count), before);
+  }));
+}
+
+void Optimizer::step_between(size_t first, size_t last, double attraction, double lr, ConstVec g,
+                             Vec x, Vec x_tilde, Vec copy) {
+  if (runs_.empty())
+    return step({}, {first, last - first, true}, attraction, lr, g, x, x_tilde, copy);
+  const auto ends_before = [](const Run& run, size_t at) { return run.offset + run.count <= at; };
+  auto run = std::lower_bound(runs_.begin(), runs_.end(), first, ends_before);
+  for (; run != runs_.end() && run->offset < last; ++run) {
+    const size_t from = std::max(first, run->offset);
+    const size_t to = std::min(last, run->offset + run->count);
+    step({}, {from, to - from, run->decays}, attraction, lr, g, x, x_tilde, copy);
+  }
 }
 
 void Optimizer::step(const Execution& execution, const Run& run, double attraction, double lr,

@@ -27,6 +27,10 @@ class Optimizer {
   /// empty view is skipped.
   void step(const Execution&, double attraction, double lr, ConstVec g, Vec x, Vec x_tilde,
             Vec copy);
+  /// The same, and returns the length of the step, |x after - x mixed|, with the bits that two more
+  /// passes over the vectors would give. CPU memory only.
+  double measured_step(const Execution&, double attraction, double lr, ConstVec g, Vec x,
+                       Vec x_tilde, Vec copy);
   void reset(const Execution&);
 
   /// Adds its buffers and its count of steps to the state.
@@ -43,6 +47,9 @@ class Optimizer {
 
   void step(const Execution&, const Run&, double attraction, double lr, ConstVec g, Vec x,
             Vec x_tilde, Vec copy);
+  /// Steps elements [first, last) alone.
+  void step_between(size_t first, size_t last, double attraction, double lr, ConstVec g, Vec x,
+                    Vec x_tilde, Vec copy);
 
   OptimizerSettings settings_;
   std::vector<Run> runs_;  // empty if all entries are alike

@@ -97,6 +97,13 @@ class PairwiseRule : public Rule {
   using Rule::Rule;
 
   virtual void set_eta(double now, double eta) = 0;  // 1/s
+  /// If measures_steps(): as on_gradient, and returns the length of the step, |x after - x before|
+  /// at `now`. A rule can measure it while the vectors are in the cache.
+  virtual bool measures_steps() const { return false; }
+  virtual double measured_step(double now, double lr, ConstVec g, Vec copy) {
+    on_gradient(now, lr, g, copy);
+    return 0;
+  }
   /// Bytes of the largest snapshot.
   virtual size_t snapshot_bytes() const = 0;
   /// The parameters, or the part of them that is sent, with their phase (Lease::phase). `front`:

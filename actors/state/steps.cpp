@@ -79,10 +79,18 @@ void Steps::gradient(Gradient& g) {
   }
   Lease copy = g.wants_copy ? copies_.slot() : Lease{};
   const Vec x_after = copy ? copy.writable() : Vec{};
-  const auto step = [&] {
-    ranks_.audited(*rank, -1, 1, [&] { rank->rule->on_gradient(now, lr, read(g), x_after); });
-  };
-  measured(*rank, now, step, x_after, [this, now](StateRank& r) { r.took(ranks_.now() - now); });
+  const auto then = [this, now](StateRank& r) { r.took(ranks_.now() - now); };
+  if (rank->pairwise().measures_steps()) {
+    ranks_.audited(*rank, -1, 1, [&] {
+      rank->guard.stepped(rank->pairwise().measured_step(now, lr, read(g), x_after));
+    });
+    then(*rank);
+  } else {
+    const auto step = [&] {
+      ranks_.audited(*rank, -1, 1, [&] { rank->rule->on_gradient(now, lr, read(g), x_after); });
+    };
+    measured(*rank, now, step, x_after, then);
+  }
   if (ranks_.deps.device) {
     const Fence stepped = ranks_.queued();
     if (g.g) g.g.read_by(stepped);

@@ -366,6 +366,13 @@ void square_distance(const Execution& on, ConstVec x, ConstVec y, Vec blocks, Ve
   set(result, square_distance(on, x, y));
 }
 
+double sum_of_blocks(const Execution& on, ConstVec x,
+                     const std::function<double(size_t, size_t)>& part) {
+  static_assert(kReductionBlock == kLargestBlock);
+  GV_CHECK((on.device == nullptr));
+  return block_sum(on, x, part);
+}
+
 bool all_finite(const Execution& on, ConstVec x) {
   GV_CHECK((on.device == nullptr));
   check_same(x, x);

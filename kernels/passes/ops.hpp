@@ -15,6 +15,7 @@
 // eta dt. Mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
 // actors/algorithms/a2cid2.hpp).
 #pragma once
+#include <functional>
 #include <span>
 
 #include "kernels/device/execution.hpp"
@@ -120,6 +121,12 @@ size_t reduction_blocks(size_t size);
 /// if an element is not. 2 words. Both may be bf16.
 double square_distance(const Execution&, ConstVec x, ConstVec y);
 void square_distance(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
+
+/// Calls part(first, last) for each block that a sum over x has, on any number of threads. Returns
+/// the sum of the results, in the order of `dot`. CPU memory only.
+constexpr size_t kLargestBlock = 4096;  // elements
+double sum_of_blocks(const Execution&, ConstVec x,
+                     const std::function<double(size_t first, size_t last)>& part);
 
 /// True when every element is finite. 1 word.
 bool all_finite(const Execution&, ConstVec x);
