@@ -10,10 +10,9 @@ namespace grapevine {
 
 namespace {
 
-SnapshotPool::Pinning pinned_by(const std::shared_ptr<DeviceShare>& device) {
-  return {
-      [device](void* data, size_t bytes) { return device->device().pin(data, bytes) == Fate::ok; },
-      [device](void* data) { device->device().unpin(data); }};
+Pinner pinner_of(const std::shared_ptr<DeviceShare>& device) {
+  return {[device](const Access& memory) { return device->device().pin(memory) == Fate::ok; },
+          [device](void* data) { device->device().unpin(data); }};
 }
 
 }  // namespace
@@ -21,7 +20,8 @@ SnapshotPool::Pinning pinned_by(const std::shared_ptr<DeviceShare>& device) {
 DeviceDock::DeviceDock(std::shared_ptr<DeviceShare> device, size_t largest, size_t capacity,
                        SnapshotPool::Memory memory)
     : device_(std::move(device)),
-      outgoing_(largest, DType::bytes, capacity, memory, pinned_by(device_)) {
+      pinner_(pinner_of(device_)),
+      outgoing_(largest, DType::bytes, capacity, memory, pinner_) {
   ferry_ = device_->make_dock_ferry(
       [this](const Fence& fence, std::function<void()> then) { await(fence, std::move(then)); },
       [this](void* to, const void* from, size_t bytes, std::function<void()> then) {
@@ -97,13 +97,21 @@ void DeviceDock::follow(Stream stream) {
 }
 
 void DeviceDock::land(Payload here, Then then) {
-  to_owner_([self = shared_from_this(), here = std::move(here), then = std::move(then)] {
+  to_owner_([self = shared_from_this(), here = std::move(here), then = std::move(then)]() mutable {
     Payload there{self->take(here.vec().bytes()), here.dtype, here.count, here.version};
     if (!there) return;
-    self->follow(self->device_->dock_streams().up);
+    const Stream up = self->device_->dock_streams().up;
+    self->follow(up);
     const Vec into(const_cast<void*>(there.lease.vec().data), here.count, here.dtype);
     const auto arrived = [here, there, then] { then(there); };
-    self->ferry_->up(here.vec(), into, arrived, Ferry::Until::there);
+    if (!here.lease.pin(into.bytes(), self->pinner_))
+      return self->ferry_->up(here.vec(), into, arrived, Ferry::Until::there);
+    Device& device = self->device_->device();
+    device.touch({here.vec().data, into.bytes(), Access::Mode::writes});
+    Fence copied;
+    if (device.copy(up, into.data, here.vec().data, into.bytes()) == Fate::ok &&
+        self->device_->fences().record(up, copied) == Fate::ok)
+      self->await(copied, arrived);
   });
 }
 

@@ -3,10 +3,14 @@
 //
 // Frames between ranks of one device do not use it. A frame that leaves is copied at once and whole
 // into pinned memory, from which links and other processes read it, and is sent when the copy is
-// complete. If that memory cannot be pinned, the frame is copied in pieces (ferry.hpp). A frame
-// that arrives is copied to the device in pieces, and is delivered when the copy is complete. Each
-// direction has its own stream, so no pass waits for a copy. If there is no memory for a payload,
-// it is dropped, as if the link had lost it.
+// complete. The memory of a frame that arrives is pinned when it is first used for one. The frame
+// is copied to the device at once and whole, and is delivered when the copy is complete. If memory
+// cannot be pinned, a frame is copied in pieces (ferry.hpp). Each direction has its own stream, so
+// no pass waits for a copy. If there is no memory for a payload, it is dropped, as if the link had
+// lost it.
+//
+// The owner of the device pins what arrives, not the thread of the links that takes the memory:
+// only the owner calls a device, and pinning may take some milliseconds.
 #pragma once
 #include <functional>
 #include <memory>
@@ -49,6 +53,7 @@ class DeviceDock : public std::enable_shared_from_this<DeviceDock> {
   const std::shared_ptr<DeviceShare> device_;
   ToOwner to_owner_;
   std::function<void(std::function<void()>)> elsewhere_;
+  const Pinner pinner_;
   SnapshotPool outgoing_;
   std::unique_ptr<Ferry> ferry_;  // used by the owner alone
 };

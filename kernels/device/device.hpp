@@ -69,11 +69,10 @@ class Device {
   /// REQUIRES: no work that uses it is in flight.
   virtual Fate free(const Block&, Where = Where::current()) = 0;
 
-  /// Pins this host memory. out_of_memory: it cannot be pinned. The memory must stay until unpin(),
-  /// which any thread may call when no work that uses it is in flight.
-  virtual Fate pin(void*, size_t /*bytes*/, Where = Where::current()) {
-    return Fate::out_of_memory;
-  }
+  /// Pins this host memory; mode `reads` if the process may only read it. out_of_memory: it cannot
+  /// be pinned. The memory must stay until unpin(), which any thread may call when no work that
+  /// uses it is in flight.
+  virtual Fate pin(const Access&, Where = Where::current()) { return Fate::out_of_memory; }
   virtual void unpin(void*) {}
 
   virtual Fate make_stream(bool urgent, Stream& out) = 0;

@@ -126,7 +126,7 @@ class CudaDevice final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block& out) override;
   Fate free(const Block&, Where) override;
-  Fate pin(void* data, size_t bytes, Where) override;
+  Fate pin(const Access&, Where) override;
   void unpin(void* data) override;
   Fate make_stream(bool urgent, Stream& out) override;
   Fate make_event(Event& out) override;
@@ -306,9 +306,12 @@ Fate CudaDevice::free(const Block& block, Where) {
 
 /// The system decides which memory can be pinned. So any refusal is an answer; the next call finds
 /// the loss of the device.
-Fate CudaDevice::pin(void* data, size_t bytes, Where) {
+Fate CudaDevice::pin(const Access& memory, Where) {
   if (!enter()) return Fate::lost;
-  if (cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess) return Fate::ok;
+  const unsigned how = memory.mode == Access::Mode::reads ? cudaHostRegisterReadOnly : 0;
+  if (cudaHostRegister(const_cast<void*>(memory.data), memory.bytes,
+                       cudaHostRegisterPortable | how) == cudaSuccess)
+    return Fate::ok;
   cudaGetLastError();
   return Fate::out_of_memory;
 }

@@ -26,16 +26,22 @@ struct SnapshotSlot {
   ~SnapshotSlot() { drop_memory(); }
 
   bool has_memory() const { return shared != nullptr || buffer; }
+  size_t bytes() const { return std::max<size_t>(1, size * size_of(dtype)); }
   /// If the system grants no shared memory, a plain buffer is used.
-  void make_memory(bool share, const SnapshotPool::Pinning& pinning) {
-    const size_t bytes = std::max<size_t>(1, size * size_of(dtype));
-    if (share) shared = SharedMemory::make(bytes);
+  void make_memory(bool share, const Pinner& pinner) {
+    if (share) shared = SharedMemory::make(bytes());
     if (shared == nullptr) buffer = Buffer(size, dtype);
-    void* const data = const_cast<void*>(view().data);
-    if (pinning.pin && pinning.pin(data, bytes)) unpin = [data, by = pinning.unpin] { by(data); };
+    pin_first(bytes(), pinner);
+  }
+  bool pin_first(size_t count, const Pinner& pinner) {
+    if (!has_memory()) return is_pinned();
+    return pin.cover({view().data, bytes(), Access::Mode::updates}, count, pinner);
+  }
+  bool is_pinned() const {
+    return given != nullptr ? !is_on_device : has_memory() && pin.covers(bytes());
   }
   void drop_memory() {
-    if (unpin) std::exchange(unpin, {})();
+    pin.drop();
     shared = {};
     buffer = Buffer();
     retired = false;
@@ -50,7 +56,7 @@ struct SnapshotSlot {
   // The memory is `buffer`, `shared`, `given` or `lent`.
   Buffer buffer;
   std::shared_ptr<SharedMemory> shared;
-  std::function<void()> unpin;                       // for these two; empty: not pinned
+  Pin pin;                                           // of these two
   void* given = nullptr;                             // a part of the pool's block
   const void* lent = nullptr;                        // memory of another owner
   std::function<void(std::vector<Fence>)> released;  // for `lent`
@@ -81,7 +87,7 @@ struct SnapshotPool::Shared {
   DType dtype;
   size_t capacity;
   bool share;
-  Pinning pinning;
+  Pinner pinner;
   mutable Mutex mutex;
   std::vector<std::unique_ptr<SnapshotSlot>> slots GV_GUARDED_BY(mutex);  // every slot ever made
   // A stack: the last slot returned is still in the cache.
@@ -172,7 +178,12 @@ bool Lease::on_device() const {
 
 bool Lease::is_pinned() const {
   GV_CHECK(slot_ != nullptr);
-  return slot_->unpin != nullptr || (slot_->given != nullptr && !slot_->is_on_device);
+  return slot_->is_pinned();
+}
+
+bool Lease::pin(size_t bytes, const Pinner& pinner) {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->pin_first(bytes, pinner);
 }
 
 const Fence& Lease::ready() const {
@@ -209,9 +220,9 @@ void Lease::retire() {
 }
 
 SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory,
-                           Pinning pinning)
+                           Pinner pinner)
     : shared_(std::make_shared<Shared>()) {
-  shared_->pinning = std::move(pinning);
+  shared_->pinner = std::move(pinner);
   shared_->size = size;
   shared_->dtype = dtype;
   shared_->capacity = capacity;
@@ -314,7 +325,7 @@ Lease SnapshotPool::take() {
     }
   }
   Lease lease = lend(slot);  // if there is no memory, its destructor gives the slot back
-  if (!slot->has_memory()) slot->make_memory(shared_->share, shared_->pinning);
+  if (!slot->has_memory()) slot->make_memory(shared_->share, shared_->pinner);
   return lease;
 }
 

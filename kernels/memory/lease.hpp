@@ -21,6 +21,7 @@
 namespace grapevine {
 
 struct Fenced;       // kernels/device/fence.hpp
+struct Pinner;       // kernels/memory/pin.hpp
 class SharedMemory;  // kernels/memory/shared_memory.hpp
 class SnapshotPool;  // kernels/memory/snapshot_pool.hpp
 struct SnapshotSlot;
@@ -51,8 +52,11 @@ class Lease {
 
   /// Whether it is in a device's memory, which only passes and copies use.
   bool on_device() const;
-  /// Whether a device copies from it and to it.
+  /// Whether all of it is pinned, so that a device copies from it and to it.
   bool is_pinned() const;
+  /// Pins at least its first `bytes`, unless that was done before. False: they cannot be pinned.
+  /// The owner of the device calls it. REQUIRES: no queued work uses the slot.
+  bool pin(size_t bytes, const Pinner&);
   /// After this fence the slot holds the snapshot; null: it already does.
   const Fence& ready() const;
   void set_ready(Fence);  // REQUIRES: as writable()

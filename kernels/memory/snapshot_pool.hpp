@@ -9,6 +9,7 @@
 
 #include "kernels/device/fence.hpp"
 #include "kernels/memory/lease.hpp"
+#include "kernels/memory/pin.hpp"
 
 namespace grapevine {
 
@@ -17,15 +18,10 @@ class SnapshotPool {
  public:
   enum class Memory { own, shared };  // shared: other processes may read it in place
 
-  /// Pins memory for a device when it is first taken; only the owner of the device may take it
-  /// then.
-  struct Pinning {
-    std::function<bool(void* data, size_t bytes)> pin;  // false: it cannot be pinned
-    std::function<void(void* data)> unpin;              // any thread
-  };
-
+  /// `pinner`: a slot is pinned for a device when it is first taken; only the owner of the device
+  /// may take it then.
   SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own,
-               Pinning = {});
+               Pinner pinner = {});
   /// All slots are in `block`, which must outlive them and have bytes_for(); slots start at least
   /// 256 bytes apart.
   SnapshotPool(Fences&, const Block& block, size_t size, DType dtype, size_t capacity);

@@ -163,15 +163,17 @@ Fate Adversary::free(const Block& block, Where where) {
   return Fate::ok;
 }
 
-Fate Adversary::pin(void* data, size_t bytes, Where where) {
+Fate Adversary::pin(const Access& a, Where where) {
   if (!pins) return Fate::out_of_memory;
   if (refused(true)) return Fate::lost;
-  auto* const first = static_cast<std::byte*>(data);
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(a.data));
+  const size_t bytes = a.bytes;
   if (area_of(first, 1) != nullptr) world_.judge().find("memory is pinned twice at " + at(where));
   Area area{{first, bytes, Block::Kind::pinned}, std::make_shared<Backing>()};
   area.backing->outside = first;
   area.backing->golden.assign(first, first + bytes);
   area.backing->written.assign(bytes, 1);
+  area.only_read = a.mode == Access::Mode::reads;
   world_.judge().begin(host_, first, bytes, where);
   areas_[first] = std::move(area);
   return Fate::ok;
@@ -182,6 +184,13 @@ void Adversary::unpin(void* data) {
   if (found == areas_.end()) return;  // its process is dead
   world_.judge().close(host_, data, found->second.block.bytes, own(), Where::current());
   areas_.erase(found);
+}
+
+size_t Adversary::pinned_bytes() const {
+  size_t bytes = 0;
+  for (const auto& [first, area] : areas_)
+    if (area.block.kind == Block::Kind::pinned) bytes += area.block.bytes;
+  return bytes;
 }
 
 Fate Adversary::share(const Block& block, int& descriptor) {
@@ -357,6 +366,8 @@ Fate Adversary::copy(Stream s, void* to, const void* from, size_t bytes, Where w
   if (!lost_) {
     lend_pageable(to, bytes, where);
     lend_pageable(from, bytes, where);
+    if (area_of(to, bytes)->only_read)
+      world_.judge().find("a copy to memory that may only be read, at " + at(where));
   }
   return enqueue(
       s, {{from, bytes, Access::Mode::reads}, {to, bytes, Access::Mode::writes}},

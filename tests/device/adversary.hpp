@@ -37,7 +37,7 @@ class Adversary final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block&) override;
   Fate free(const Block&, Where) override;
-  Fate pin(void*, size_t bytes, Where) override;
+  Fate pin(const Access&, Where) override;
   void unpin(void*) override;
   Fate make_stream(bool urgent, Stream&) override;
   Fate make_event(Event&) override;
@@ -66,6 +66,7 @@ class Adversary final : public Device {
   void finish_all();
   bool lost() const { return lost_; }
   int host() const { return host_; }  // as the judge counts
+  size_t pinned_bytes() const;        // of the host, now
   /// All that it ever did: known to whoever knows that it does no more.
   Judge::Clock all() const;
 
@@ -88,7 +89,8 @@ class Adversary final : public Device {
   struct Area {
     Block block;
     std::shared_ptr<Backing> backing;
-    bool opened = false;  // it is another process's
+    bool opened = false;     // it is another process's
+    bool only_read = false;  // pinned for reading alone
   };
   struct Record {  // what an event stands for
     Judge::Clock clock;

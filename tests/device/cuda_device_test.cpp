@@ -146,12 +146,17 @@ TEST_CASE(
   FakeCuda& cuda = anew();
   const auto device = open_device();
   int here = 0;
-  CHECK(device->pin(&here, sizeof here) == Fate::ok);
-  CHECK(cuda.registered == std::set<const void*>{&here});
-  device->unpin(&here);
-  CHECK(cuda.registered.empty());
+  for (const auto mode : {Access::Mode::updates, Access::Mode::reads}) {
+    CHECK(device->pin({&here, sizeof here, mode}) == Fate::ok);
+    REQUIRE(cuda.registered.size() == 1);
+    const unsigned flags = cuda.registered[&here];
+    CHECK((flags & cudaHostRegisterPortable) != 0);
+    CHECK(((flags & cudaHostRegisterReadOnly) != 0) == (mode == Access::Mode::reads));
+    device->unpin(&here);
+    CHECK(cuda.registered.empty());
+  }
   cuda.registers = false;
-  CHECK(device->pin(&here, sizeof here) == Fate::out_of_memory);
+  CHECK(device->pin({&here, sizeof here, Access::Mode::updates}) == Fate::out_of_memory);
   CHECK(device->drain() == Fate::ok);
   Stream stream;
   REQUIRE(device->make_stream(false, stream) == Fate::ok);

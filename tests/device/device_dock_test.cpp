@@ -2,6 +2,8 @@
 // are there, or not at all.
 #include "actors/device/device_dock.hpp"
 
+#include <algorithm>
+
 #include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
@@ -48,6 +50,21 @@ struct Owner {
 std::vector<float> values_of(const Payload& payload) {
   const float* const first = payload.vec().as<float>();
   return {first, first + payload.count};
+}
+
+/// As a link leaves it: in a slot of the host's memory.
+Payload arrived(SnapshotPool& arrivals, float value, size_t count = kCount) {
+  Payload payload{arrivals.take()};
+  REQUIRE(payload);
+  std::fill_n(payload.writable(DType::f32, count).as<float>(), count, value);
+  return payload;
+}
+
+std::vector<float> values_on_device(Owner& owner, const Payload& there) {
+  std::vector<float> values;
+  owner.dock->leave(there, [&](const Payload& p) { values = values_of(p); });
+  owner.go_on();
+  return values;
 }
 
 }  // namespace
@@ -106,6 +123,64 @@ TEST_CASE("what leaves is one copy where the memory that it goes to can be pinne
   constexpr uint64_t kPieces = 3;  // of 40 bytes
   CHECK(works[true] == 1);
   CHECK(works[false] == kPieces);
+}
+
+TEST_CASE("what arrives is one copy where the memory that it is in can be pinned") {
+  for (const bool pins : {true, false}) {
+    Owner owner(1, pins);
+    SnapshotPool arrivals(kCount * sizeof(float), DType::bytes, 1);
+    constexpr uint64_t kPieces = 3;  // of 40 bytes
+    for (const float value : {1.f, 2.f, 3.f}) {
+      Payload there;
+      const uint64_t before = owner.device.works;
+      owner.dock->land(arrived(arrivals, value), [&](Payload p) { there = std::move(p); });
+      CHECK(arrivals.in_use() == 1);
+      owner.go_on();
+      CHECK(owner.device.works - before == (pins ? 1 : kPieces));
+      CHECK(arrivals.in_use() == 0);
+      REQUIRE(there);
+      CHECK(values_on_device(owner, there) == std::vector<float>(kCount, value));
+    }
+    CHECK(owner.world.judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("the memory of what arrives is free for the next when the copy is complete") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Owner owner(seed, seed % 4 != 0);
+    SnapshotPool arrivals(kCount * sizeof(float), DType::bytes, 1);
+    std::vector<Payload> there;
+    for (const float value : {1.f, 2.f, 3.f}) {
+      while (arrivals.in_use() > 0)
+        REQUIRE(owner.tasks.step());
+      owner.dock->land(arrived(arrivals, value),
+                       [&](Payload p) { there.push_back(std::move(p)); });
+    }
+    owner.go_on();
+    REQUIRE(there.size() == 3);
+    for (size_t k = 0; k < 3; ++k)
+      CHECK(values_on_device(owner, there[k]) ==
+            std::vector<float>(kCount, static_cast<float>(k + 1)));
+    CHECK(owner.world.judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("memory of what arrives is pinned as far as it is used, and once for payloads alike") {
+  Owner owner(1);
+  std::vector<size_t> pinned;
+  SnapshotPool arrivals(kCount * sizeof(float), DType::bytes, 1);
+  const auto land = [&](size_t count) {
+    owner.dock->land(arrived(arrivals, 1, count), [](const Payload&) {});
+    owner.go_on();
+    pinned.push_back(owner.device.pinned_bytes());
+  };
+  const size_t own = owner.device.pinned_bytes();
+  for (const size_t count : {size_t{5}, size_t{5}, size_t{6}, size_t{4}, kCount})
+    land(count);
+  for (size_t& bytes : pinned)
+    bytes -= own;
+  CHECK(pinned == std::vector<size_t>{20, 20, 40, 40, 100});
+  CHECK(owner.world.judge().findings() == std::set<std::string>());
 }
 
 TEST_CASE("another thread copies what the device cannot, and the owner goes on when it has") {

@@ -165,9 +165,9 @@ cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cuda().answer();
 }
-cudaError_t cudaHostRegister(void* data, size_t, unsigned) {
+cudaError_t cudaHostRegister(void* data, size_t, unsigned flags) {
   if (!cuda().registers) return cuda().last_error = cudaErrorNotSupported;
-  cuda().registered.insert(data);
+  cuda().registered[data] = flags;
   return cuda().answer();
 }
 cudaError_t cudaHostUnregister(void* data) {

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,7 +44,7 @@ struct FakeCuda {
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<CUmemAllocationProp> asked_for;  // of memory
   std::vector<std::function<void()>> kept;
-  std::set<const void*> registered;
+  std::map<const void*, unsigned> registered;  // with which flags
 
   cudaError_t answer() {
     if (fails != cudaSuccess) last_error = fails;

@@ -30,7 +30,7 @@ class RunDevice final : public Device {
     return fate;
   }
   Fate free(const Block& b, Where w) override { return told(device_.free(b, w)); }
-  Fate pin(void* data, size_t bytes, Where w) override { return told(device_.pin(data, bytes, w)); }
+  Fate pin(const Access& a, Where w) override { return told(device_.pin(a, w)); }
   void unpin(void* data) override { device_.unpin(data); }
   Fate drain() override { return told(device_.drain()); }
   Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {

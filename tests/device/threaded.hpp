@@ -27,7 +27,7 @@ class Threaded final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block& out) override;
   Fate free(const Block&, Where) override;
-  Fate pin(void*, size_t, Where) override { return Fate::ok; }
+  Fate pin(const Access&, Where) override { return Fate::ok; }
   Fate make_stream(bool urgent, Stream& out) override;
   Fate make_event(Event& out) override;
   Fate record(Event, Stream, Where) override;

@@ -202,11 +202,13 @@ TEST_CASE("a retired slot leaves its memory to those who map it and gets another
 
 TEST_CASE("a pool pins memory as it is first taken, and unpins what is retired or ends with it") {
   std::set<void*> pinned;
-  SnapshotPool::Pinning pinning{
-      [&](void* data, size_t bytes) { return bytes == 40 && pinned.insert(data).second; },
+  const Pinner pinner{
+      [&](const Access& a) {
+        return a.bytes == 40 && pinned.insert(const_cast<void*>(a.data)).second;
+      },
       [&](void* data) { CHECK(pinned.erase(data) == 1); }};
   for (const auto memory : {SnapshotPool::Memory::own, SnapshotPool::Memory::shared}) {
-    std::optional<SnapshotPool> pool(std::in_place, 10, DType::f32, 2, memory, pinning);
+    std::optional<SnapshotPool> pool(std::in_place, 10, DType::f32, 2, memory, pinner);
     CHECK(pinned.empty());
     Lease a = pool->take();
     CHECK(a.is_pinned());
@@ -227,7 +229,7 @@ TEST_CASE("a pool pins memory as it is first taken, and unpins what is retired o
   }
   CHECK(pinned.empty());
   SnapshotPool refused(10, DType::f32, 1, SnapshotPool::Memory::own,
-                       {[](void*, size_t) { return false; }, [](void*) { CHECK(false); }});
+                       {[](const Access&) { return false; }, [](void*) { CHECK(false); }});
   CHECK_FALSE(refused.take().is_pinned());
 }
 

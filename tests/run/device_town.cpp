@@ -104,10 +104,11 @@ bool Home::send_frame(const std::string& node, const FrameHeader& h, const Paylo
                       std::optional<uint64_t>) {
   ++sent_by_host;
   if (Town::is_evil(node)) return true;
-  auto copy = std::make_shared<Buffer>(payload.count, payload.dtype);
-  std::memcpy(copy->vec().data, payload.vec().data, payload.vec().bytes());
+  Lease copy = town[node].arrivals.take();
+  REQUIRE(copy);
+  std::memcpy(copy.writable().data, payload.vec().data, payload.vec().bytes());
   town.carry(name, node, [this, node, h, copy] {
-    if (town[node].transport) town[node].transport->receive(name, {h, Lease::of(*copy, [copy] {})});
+    if (town[node].transport) town[node].transport->receive(name, {h, copy});
   });
   return true;
 }

@@ -73,6 +73,7 @@ struct Home final : Links {
   std::unique_ptr<Adversary> device;
   std::shared_ptr<DeviceShare> share;
   std::unique_ptr<SnapshotPool> pool;
+  SnapshotPool arrivals{kCount * sizeof(float), DType::bytes, 256};  // by the host's memory
   std::shared_ptr<LinkTransport> transport;
   std::shared_ptr<DeviceLinks> links;
   std::vector<Frame> came;
