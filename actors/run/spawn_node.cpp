@@ -255,6 +255,7 @@ std::shared_ptr<DeviceLinks> link_device(const Settings& s, const RunHooks& hook
   const auto& share = hooks.device;
   const size_t largest = node.options.max_payload_bytes;
   auto dock = std::make_shared<DeviceDock>(share, largest, leaving, memory);
+  node.options.frames_in_place = true;  // the dock copies each frame to the device, once
   const auto links = std::make_shared<DeviceLinks>(share, std::move(dock), s.device_link,
                                                    node.transport, std::move(say));
   if (s.device_link == DeviceLink::nccl && hooks.nccl) {

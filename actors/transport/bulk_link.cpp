@@ -349,6 +349,11 @@ kj::Promise<void> BulkLink::copy_in_place(const BulkHeader& header) {
     refuse(LinkRefusal::in_place, "a payload outside of the memory it is said to lie in");
     return kj::READY_NOW;
   }
+  if (const auto* frame = std::get_if<FrameHeader>(&header);
+      frame != nullptr && options_.frames_in_place) {
+    hand_on(*frame, found->second);
+    return kj::READY_NOW;
+  }
   receiving_ = buffer_for(header);
   if (!receiving_ || receiving_.vec().bytes() < size) {
     receiving_ = {};
@@ -362,6 +367,27 @@ kj::Promise<void> BulkLink::copy_in_place(const BulkHeader& header) {
     peer_->counters.bulk = BulkPath::shared_memory;
     arrived(header, std::move(receiving_));
   });
+}
+
+/// A peer that keeps to the protocol lends no more than kLentAtOnce, so no more are in use.
+void BulkLink::hand_on(const FrameHeader& header, std::shared_ptr<const SharedMemory> memory) {
+  const uint64_t number = in_.value;
+  if (handed_on_ == kLentAtOnce) {
+    ++peer_->counters.discarded;
+    return release(number);
+  }
+  ++handed_on_;
+  // On any thread, also after the end of this link or of the loop.
+  auto released = [this, number, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_)] {
+    inbox->post([this, number, alive] {
+      if (alive.expired()) return;
+      --handed_on_;
+      release(number);
+    });
+  };
+  peer_->counters.received(header);
+  peer_->counters.bulk = BulkPath::shared_memory;
+  arrived(header, Lease::of(std::move(memory), payload_bytes(header), std::move(released)));
 }
 
 kj::Promise<void> BulkLink::copy(std::shared_ptr<const SharedMemory> memory, uint64_t from,

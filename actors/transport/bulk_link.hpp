@@ -8,7 +8,9 @@
 // On one host a payload in shared memory is not sent: the descriptor of its memory is passed once,
 // then a record names the memory, and no checksum is computed. The receiver copies the payload at
 // once, because the sender may write to it again and the checked bytes must be the used bytes; then
-// it releases the memory. The sender keeps its lease until then. If the link ends before that, the
+// it releases the memory. With `frames_in_place` the copy is left to the user of the frame (a
+// device copies it to its own memory), and the memory is released with the last lease. The sender
+// keeps its lease until then. If the link ends before that, the
 // sender leaves the memory to the receiver. It lends a process few payloads at a time, and all
 // processes together only a part of the slots. It lends no more to a process that has kept some
 // over several links. Other payloads go through the socket.
@@ -74,6 +76,7 @@ class BulkLink {
   Lease buffer_for(const BulkHeader&) const;
   void arrived(const BulkHeader&, Lease payload) const;
   kj::Promise<void> copy_in_place(const BulkHeader&);
+  void hand_on(const FrameHeader&, std::shared_ptr<const SharedMemory>);
   kj::Promise<void> copy(std::shared_ptr<const SharedMemory>, uint64_t from, uint64_t size);
   void refuse(LinkRefusal, const std::string& reason);
   void release(uint64_t memory);  // of the other end, which has been read
@@ -115,6 +118,7 @@ class BulkLink {
   LentInAll& lent_in_all_;
   std::multimap<uint64_t, Lease> lent_;
   Memories mapped_;         // memories of the other end, by its numbers
+  size_t handed_on_ = 0;    // frames in them that are in use
   kj::AutoCloseFd passed_;  // the descriptor that came with the last record
   std::vector<BulkRecord> releases_, releasing_;
   std::vector<Descriptor> lines_;  // to pass

@@ -42,6 +42,8 @@ struct LinksOptions {
   size_t queued_bytes = 4 << 20;  // of control messages to one peer
   size_t queued_frames = 64;      // and parcels, per peer; each holds a lease
   size_t lent_payloads = 16;      // in shared memory, to all peers together
+  // Frames in shared memory of a peer are reported as they are; see LinkEvents::frame.
+  bool frames_in_place = false;
 };
 
 /// Called on a link's thread. A handler must not block or destroy Links; it posts.
@@ -55,7 +57,9 @@ struct LinkEvents {
   /// A valid message (see control_codec.hpp), but no Hello and the like, which the links handle,
   /// and no request of a console.
   std::function<void(const std::string& node, ControlMessage)> control;
-  /// The header is valid, and the payload, if any, has the announced length. Read-only.
+  /// The header is valid, and the payload, if any, has the announced length. Read-only. With
+  /// LinksOptions::frames_in_place the payload may be in memory that the peer can still write: copy
+  /// it once, then check and use the copy. The peer gets its memory back with the last lease.
   std::function<void(const std::string& node, Frame)> frame;
   /// Valid (see codec.hpp), with a payload of the announced length. Read-only.
   std::function<void(const std::string& node, const Parcel&, Payload)> parcel;

@@ -34,6 +34,10 @@ struct SnapshotSlot {
     pin_first(bytes(), pinner);
   }
   bool pin_first(size_t count, const Pinner& pinner) {
+    if (mapped != nullptr) {  // whole: leases on it come and go at the same time
+      const Access memory{mapped->data(), mapped->bytes(), Access::Mode::reads};
+      return mapped->pin().cover(memory, memory.bytes, pinner);
+    }
     if (!has_memory()) return is_pinned();
     return pin.cover({view().data, bytes(), Access::Mode::updates}, count, pinner);
   }
@@ -59,6 +63,7 @@ struct SnapshotSlot {
   Pin pin;                                           // of these two
   void* given = nullptr;                             // a part of the pool's block
   const void* lent = nullptr;                        // memory of another owner
+  std::shared_ptr<const SharedMemory> mapped;        // of another process: where `lent` is
   std::function<void(std::vector<Fence>)> released;  // for `lent`
   bool is_on_device = false;
   Fence ready;
@@ -167,6 +172,14 @@ Lease Lease::of(ConstVec memory, std::function<void()> released) {
   return lent(memory, false, [released = std::move(released)](const auto&) { released(); });
 }
 
+Lease Lease::of(std::shared_ptr<const SharedMemory> memory, size_t bytes,
+                std::function<void()> released) {
+  GV_CHECK(bytes <= memory->bytes());
+  Lease lease = of({memory->data(), bytes, DType::bytes}, std::move(released));
+  lease.slot_->mapped = std::move(memory);
+  return lease;
+}
+
 Lease Lease::of_device(ConstVec memory, std::function<void(std::vector<Fence>)> released) {
   return lent(memory, true, std::move(released));
 }
@@ -219,8 +232,7 @@ void Lease::retire() {
   if (slot_->shared != nullptr) slot_->retired = true;
 }
 
-SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory,
-                           Pinner pinner)
+SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory, Pinner pinner)
     : shared_(std::make_shared<Shared>()) {
   shared_->pinner = std::move(pinner);
   shared_->size = size;

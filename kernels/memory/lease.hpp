@@ -39,7 +39,11 @@ class Lease {
   /// A lease on other memory, which must not change until `released` is called, once, when the last
   /// lease goes. Never writable.
   static Lease of(ConstVec memory, std::function<void()> released);
-  /// The same for a device's memory. Work may still read it when the last lease goes; `released`
+  /// The first `bytes` of memory that another process made and may still write to, so
+  /// each byte is read once. It keeps the mapping.
+  static Lease of(std::shared_ptr<const SharedMemory>, size_t bytes,
+                  std::function<void()> released);
+  /// A lease on a device's memory. Work may still read it when the last lease goes; `released`
   /// gets the fences after which no work reads it.
   static Lease of_device(ConstVec memory, std::function<void(std::vector<Fence> readers)> released);
 

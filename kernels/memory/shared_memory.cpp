@@ -93,6 +93,7 @@ bool SharedMemory::is_filled() const {
 }
 
 SharedMemory::~SharedMemory() {
+  pin_.drop();
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 

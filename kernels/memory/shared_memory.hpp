@@ -9,6 +9,7 @@
 
 #include "kernels/base/descriptor.hpp"
 #include "kernels/base/result.hpp"
+#include "kernels/memory/pin.hpp"
 
 namespace grapevine {
 
@@ -37,6 +38,7 @@ class SharedMemory {
   size_t bytes() const { return bytes_; }
   int fd() const { return fd_.fd(); }          // the maker's; -1 in other processes
   uint64_t number() const { return number_; }  // unique among those that this process made
+  Pin& pin() const { return pin_; }            // for the owner of a device; of one mapped here
 
  private:
   SharedMemory() = default;
@@ -45,6 +47,7 @@ class SharedMemory {
   size_t bytes_ = 0;
   Descriptor fd_;
   uint64_t number_ = 0;
+  mutable Pin pin_;
 };
 
 }  // namespace grapevine

@@ -124,6 +124,20 @@ TEST_CASE("a copy of pageable memory is named, and reads late what the caller wr
   CHECK(t.found("value"));
 }
 
+TEST_CASE("a copy to memory that is pinned for reading alone is found") {
+  for (const auto mode : {Access::Mode::reads, Access::Mode::updates}) {
+    Bench t;
+    char ours[kBytes] = {};
+    REQUIRE(ok(t.device.pin({ours, kBytes, mode})));
+    CHECK(ok(t.device.copy(t.a, t.x.data, ours, kBytes)));
+    CHECK(t.clean());
+    CHECK(ok(t.device.copy(t.a, ours, t.x.data, kBytes)));
+    CHECK(t.found("may only be read") == (mode == Access::Mode::reads));
+    REQUIRE(ok(t.device.drain()));
+    t.device.unpin(ours);
+  }
+}
+
 TEST_CASE("what is being written is not a number to whoever looks meanwhile") {
   int seen = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/memory/shared_memory.hpp"
 #include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
@@ -153,14 +154,46 @@ TEST_CASE("the memory of what arrives is free for the next when the copy is comp
     for (const float value : {1.f, 2.f, 3.f}) {
       while (arrivals.in_use() > 0)
         REQUIRE(owner.tasks.step());
-      owner.dock->land(arrived(arrivals, value),
-                       [&](Payload p) { there.push_back(std::move(p)); });
+      owner.dock->land(arrived(arrivals, value), [&](Payload p) { there.push_back(std::move(p)); });
     }
     owner.go_on();
     REQUIRE(there.size() == 3);
     for (size_t k = 0; k < 3; ++k)
       CHECK(values_on_device(owner, there[k]) ==
             std::vector<float>(kCount, static_cast<float>(k + 1)));
+    CHECK(owner.world.judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("what arrives in another process's memory is copied from there, and then released") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Owner owner(seed, seed % 4 != 0);
+    constexpr size_t kBytes = kCount * sizeof(float);
+    const auto theirs = SharedMemory::make(2 * kBytes);
+    REQUIRE(theirs != nullptr);
+    auto mapped = *SharedMemory::map(theirs->fd(), 2 * kBytes);
+    const size_t own = owner.device.pinned_bytes();
+    const uint64_t before = owner.device.works;
+    std::vector<Payload> there;
+    size_t released = 0;
+    for (const float value : {1.f, 2.f, 3.f}) {
+      while (static_cast<float>(released + 1) < value)
+        REQUIRE(owner.tasks.step());
+      std::fill_n(static_cast<float*>(theirs->data()), kCount, value);
+      owner.dock->land({Lease::of(mapped, kBytes, [&] { ++released; }), DType::f32, kCount},
+                       [&](Payload p) { there.push_back(std::move(p)); });
+    }
+    owner.go_on();
+    CHECK(released == 3);
+    CHECK(owner.device.works - before == 3 * (owner.device.pins ? 1 : 3));
+    CHECK(owner.device.pinned_bytes() == own + (owner.device.pins ? 2 * kBytes : 0));
+    REQUIRE(there.size() == 3);
+    for (size_t k = 0; k < 3; ++k)
+      CHECK(values_on_device(owner, there[k]) ==
+            std::vector<float>(kCount, static_cast<float>(k + 1)));
+    const size_t pinned = owner.device.pinned_bytes();
+    mapped = nullptr;  // and so unmapped
+    CHECK(owner.device.pinned_bytes() == pinned - (owner.device.pins ? 2 * kBytes : 0));
     CHECK(owner.world.judge().findings() == std::set<std::string>());
   }
 }

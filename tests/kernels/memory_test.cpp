@@ -202,11 +202,10 @@ TEST_CASE("a retired slot leaves its memory to those who map it and gets another
 
 TEST_CASE("a pool pins memory as it is first taken, and unpins what is retired or ends with it") {
   std::set<void*> pinned;
-  const Pinner pinner{
-      [&](const Access& a) {
-        return a.bytes == 40 && pinned.insert(const_cast<void*>(a.data)).second;
-      },
-      [&](void* data) { CHECK(pinned.erase(data) == 1); }};
+  const Pinner pinner{[&](const Access& a) {
+                        return a.bytes == 40 && pinned.insert(const_cast<void*>(a.data)).second;
+                      },
+                      [&](void* data) { CHECK(pinned.erase(data) == 1); }};
   for (const auto memory : {SnapshotPool::Memory::own, SnapshotPool::Memory::shared}) {
     std::optional<SnapshotPool> pool(std::in_place, 10, DType::f32, 2, memory, pinner);
     CHECK(pinned.empty());

@@ -19,7 +19,9 @@ constexpr size_t kMemoryBytes = 4096;
 
 /// "b", with a control link to the node "a".
 struct Peer {
-  TestNode a{"a", without_key()};
+  explicit Peer(LinksOptions options = {}) : a("a", without_key(std::move(options))) {}
+
+  TestNode a;
   Stranger control = peer_of(a, "b");
   std::shared_ptr<SharedMemory> memory = SharedMemory::make(kMemoryBytes);
 
@@ -188,6 +190,30 @@ TEST_CASE("a memory lent again and again costs as many buffers as there are, and
   const uint64_t taken = peer.a.look([&] { return peer.a.frames.size(); });
   CHECK(taken > 0u);
   CHECK(peer.a.links().counts("b").discarded == kTimes - taken);
+  CHECK(peer.refusals() == 0u);
+}
+
+TEST_CASE("of a memory lent in place again and again two frames are in use at once") {
+  LinksOptions itself;
+  itself.frames_in_place = true;
+  Peer peer(itself);
+  BulkPeer bulk(peer.next_token());
+  peer.pass_memory(bulk);
+  constexpr size_t kTimes = 100, kUsed = 2;
+  for (size_t k = 0; k < kTimes; ++k)
+    bulk.say(BulkRecord::frame_in_place, kMemory, encode(data(k, 1)));
+  BulkRecord given_back;
+  for (size_t k = 0; k < kTimes; ++k) {
+    if (k == kTimes - kUsed) {
+      CHECK(peer.a.look([&] { return peer.a.frames.size(); }) == kUsed);
+      peer.a.look([&] { peer.a.frames.clear(); });
+    }
+    REQUIRE(bulk.hear(given_back));
+    REQUIRE(given_back.kind == BulkRecord::release);
+  }
+  CHECK(peer.a.links().counts("b").discarded == kTimes - kUsed);
+  bulk.say(BulkRecord::frame_in_place, kMemory, encode(data(kTimes, 1)));
+  CHECK(peer.a.wait([&] { return peer.a.frames.size() == 1; }));
   CHECK(peer.refusals() == 0u);
 }
 

@@ -245,6 +245,55 @@ TEST_CASE("on one host other memory goes through a unix socket, both ways and bo
   }
 }
 
+TEST_CASE("who copies frames itself gets them where they are, and holds the memory until then") {
+  LinksOptions itself;
+  itself.frames_in_place = true;
+  TestNode a("a"), b("b", itself);
+  connect(a, b, "a", "b");
+  SnapshotPool shared(kElements, DType::f32, 2, SnapshotPool::Memory::shared);
+  for (uint64_t k = 1; k <= 20; ++k) {  // more often than there are slots
+    Payload sent = filled(shared, static_cast<uint32_t>(k));
+    REQUIRE(a.links().send_frame("b", data(k), sent));
+    REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
+    CHECK(same(sent, b.frames[0].payload));
+    auto* const again = static_cast<float*>(const_cast<void*>(sent.vec().data));
+    *again += 1;
+    CHECK(same(sent, b.frames[0].payload));
+    sent = {};
+    // Another payload through the same connection has come, and this one is still lent.
+    const Parcel piece{StatePiece{1, static_cast<uint32_t>(k)}, DType::f32, kElements};
+    REQUIRE(a.links().send_parcel("b", piece, filled(shared, 7)));
+    REQUIRE(b.wait([&] { return b.parcels.size() == k; }));
+    CHECK(b.parcels.back().payload.lease.vec().data != b.frames[0].payload.vec().data);
+    REQUIRE(eventually([&] { return shared.in_use() <= 1; }));
+    CHECK(shared.in_use() == 1);
+    b.look([&] { b.frames.clear(); });
+    REQUIRE(eventually([&] { return shared.in_use() == 0; }));
+  }
+  CHECK(b.links().counts("a").bulk == BulkPath::shared_memory);
+  CHECK(b.links().counts("a").frames_received == 20);
+}
+
+TEST_CASE("a frame in place outlives its link, whose memory is left to it, and all links") {
+  LinksOptions itself;
+  itself.frames_in_place = true;
+  TestNode a("a"), b("b", itself);
+  connect(a, b, "a", "b");
+  SnapshotPool shared(kElements, DType::f32, 1, SnapshotPool::Memory::shared);
+  Payload sent = filled(shared, 7);
+  REQUIRE(a.links().send_frame("b", data(1), sent));
+  REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
+  const std::vector<float> was(sent.vec().as<float>(), sent.vec().as<float>() + kElements);
+  sent = {};
+  a.links().close("b");
+  REQUIRE(a.wait_down("b"));
+  REQUIRE(eventually([&] { return shared.in_use() == 0; }));
+  const Payload next = filled(shared, 8);  // the only slot, written anew
+  b.end();
+  CHECK(std::memcmp(b.frames[0].payload.vec().data, was.data(), 4 * kElements) == 0);
+  b.frames.clear();
+}
+
 TEST_CASE("memory that a peer still reads when the link ends is left to it") {
   TestNode a("a"), b("b");
   connect(a, b, "a", "b");
