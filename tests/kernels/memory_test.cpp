@@ -232,6 +232,47 @@ TEST_CASE("a pool pins memory as it is first taken, and unpins what is retired o
   CHECK_FALSE(refused.take().is_pinned());
 }
 
+TEST_CASE(
+    "a lease is pinned as far as it is used, another process's memory whole and for reading") {
+  std::vector<std::pair<size_t, Access::Mode>> asked;
+  bool refuses = false;
+  int pinned = 0;
+  const Pinner pinner{[&](const Access& a) {
+                        asked.emplace_back(a.bytes, a.mode);
+                        pinned += !refuses;
+                        return !refuses;
+                      },
+                      [&](void*) { --pinned; }};
+  using Asked = decltype(asked);
+  {
+    SnapshotPool pool(100, DType::bytes, 1);
+    for (const size_t bytes : {10, 10, 12, 5, 100}) {
+      CHECK(pool.take().pin(bytes, pinner));
+      CHECK(pinned == 1);
+    }
+    constexpr auto kBoth = Access::Mode::updates;
+    CHECK(asked == Asked{{10, kBoth}, {20, kBoth}, {100, kBoth}});
+    CHECK(pool.take().is_pinned());
+  }
+  CHECK(pinned == 0);
+  asked.clear();
+  const auto theirs = SharedMemory::make(40);
+  auto mapped = *SharedMemory::map(theirs->fd(), 40);
+  for (int times = 0; times < 2; ++times)
+    CHECK(Lease::of(mapped, 8, [] {}).pin(8, pinner));
+  CHECK(asked == Asked{{40, Access::Mode::reads}});
+  CHECK(pinned == 1);
+  mapped = nullptr;
+  CHECK(pinned == 0);
+  asked.clear();
+  refuses = true;
+  SnapshotPool refused(100, DType::bytes, 1);
+  for (int times = 0; times < 2; ++times)
+    CHECK_FALSE(refused.take().pin(10, pinner));
+  CHECK(asked.size() == 1);
+  CHECK_FALSE(Lease::of(ConstVec(&refuses, 1, DType::bytes), [] {}).pin(1, pinner));
+}
+
 TEST_CASE("a lease on another's memory tells once when the last one goes, and is not writable") {
   const float x[2] = {1, 2};
   int told = 0;
