@@ -287,10 +287,19 @@ TEST_CASE("a frame in place outlives its link, whose memory is left to it, and a
   sent = {};
   a.links().close("b");
   REQUIRE(a.wait_down("b"));
+  REQUIRE(b.wait_down("a"));
   REQUIRE(eventually([&] { return shared.in_use() == 0; }));
-  const Payload next = filled(shared, 8);  // the only slot, written anew
-  b.end();
+  Payload next = filled(shared, 8);  // the only slot, written anew
   CHECK(std::memcmp(b.frames[0].payload.vec().data, was.data(), 4 * kElements) == 0);
+  a.links().dial(b.address());
+  REQUIRE(a.wait_up("b", 2));
+  REQUIRE(b.wait_up("a", 2));
+  b.look([&] { b.frames.clear(); });
+  REQUIRE(a.links().send_frame("b", data(2), next));
+  REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
+  CHECK(same(next, b.frames[0].payload));
+  b.end();
+  CHECK(same(next, b.frames[0].payload));
   b.frames.clear();
 }
 
