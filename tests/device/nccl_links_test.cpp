@@ -335,7 +335,7 @@ TEST_CASE("what orders an exchange beside the passes is found out where it is le
     return !town.world.judge().findings().empty();
   };
   CHECK_FALSE(run(1, nullptr));
-  CHECK(sites.size() == 5);  // behind the passes; and what tells that it is over, by the host too
+  CHECK(sites.size() == 6);  // behind the passes; and what tells that it is over, by the host too
   for (const AdverseWorld::Site& site : std::set(sites)) {
     int found = 0;
     for (uint64_t seed = 1; seed <= 20; ++seed)
