@@ -1,8 +1,9 @@
-# What stands before a payload on a wire, of a frame between two ranks or of a parcel between two nodes: one
-# struct without pointers, in one segment.
+# The header before a payload: of a frame between two ranks (Header), or of a parcel between two nodes (Parcel). Each
+# is one struct without pointers, in one segment.
 #
-# Fields are only ever appended, and each change of meaning raises `version`. Each value has exactly one
-# encoding: a header has no padding, and what a parcel does not use is zero. FORMAT.md says what each field means.
+# Fields are only appended. A change of a field's meaning raises `version`. Each value has exactly one encoding: a
+# header has no padding, and the fields that a parcel does not use are zero. codec.cpp checks every field that has a
+# bound. FORMAT.md has the meaning and the bounds of each field.
 @0xe5c1b0b7a51d7f3e;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -34,7 +35,7 @@ enum ElementType {
   f32 @0;
   f64 @1;
   bytes @2;
-  bf16 @3;                     # of frames alone
+  bf16 @3;                     # only in frames
 }
 
 struct Header {
@@ -47,13 +48,13 @@ struct Header {
   fromIncarnation @6 :UInt32;
   toIncarnation @7 :UInt32;
   part @8 :UInt32;             # attempt of an offer, or part of a round
-  payloadVersion @9 :UInt32;   # of what the payload was encoded with (low-rank factors), or 0
+  payloadVersion @9 :UInt32;   # of the data that the payload was encoded with (low-rank factors), or 0
   epoch @10 :UInt64;
   number @11 :UInt64;          # of the exchange on this edge, or of the round
-  count @12 :UInt64;           # elements of the payload, which follows the message
-  alphaTilde @13 :Float64;     # the sender's, for this exchange
-  bound @14 :Float32;          # data, message: how far apart the two vectors may be
-  allowance @15 :Float32;      # data, message: how much of a larger difference may move
+  count @12 :UInt64;           # elements of the payload, which follows the header; 0: no payload
+  alphaTilde @13 :Float64;     # offer, accept, data: the sender's alpha~ of this exchange; both ends apply the smaller
+  bound @14 :Float32;          # data, message: the largest distance of the two vectors that the sender accepts whole
+  allowance @15 :Float32;      # data, message: the part of a larger difference that may be applied
 }
 
 enum Way {
@@ -64,18 +65,18 @@ enum Way {
 struct Parcel {
   version @0 :UInt16;          # 2
   dtype @1 :ElementType;       # of the payload
-  count @2 :UInt64;            # elements of the payload, which follows the message: at least one
+  count @2 :UInt64;            # elements of the payload, which follows the header: at least 1
   union {
     meanPiece :group {         # of a mean over ranks
-      way @3 :Way;             # up: a sum, in fp64 or packed; down: the mean itself
-      vector @4 :UInt32;       # which of those that are averaged
-      mean @5 :UInt64;         # its number
+      way @3 :Way;             # up: a sum, in fp64 or packed; down: the mean
+      vector @4 :UInt32;       # index of the averaged vector
+      mean @5 :UInt64;         # the mean's number
       offset @6 :UInt64;       # of the first element, in that vector
-      ranks @7 :UInt32;        # in the sum, or in the mean
+      ranks @7 :UInt32;        # number of ranks in the sum or the mean; 0: all have diverged
     }
     statePiece :group {        # of a snapshot of one rank's state
-      piece @8 :UInt32;
-      transfer @9 :UInt64;     # the asker's number
+      piece @8 :UInt32;        # index of the piece
+      transfer @9 :UInt64;     # the transfer's number, chosen by the requester
     }
   }
   spare1 @10 :UInt64;          # zero
