@@ -31,10 +31,10 @@ void with_pass(const Arguments& arguments, bool wide, const Run& run) {
 template <template <class> class Slot>
 struct ElementwiseSlots : RuleSlots<Slot>, VectorSlots<Slot> {};
 
-/// Sums are computed for blocks of this many elements, on any number of threads. In a block, element
-/// i belongs to lane i mod kReductionLanes. Then the upper half of the lanes is added to the lower
-/// half until one lane is left. The sums of kReductionBlock blocks are summed in the same way, and
-/// the results are added in order. So a GPU waits for few additions in a row.
+/// Sums are computed for blocks of this many elements, on any number of threads. In a block,
+/// element i belongs to lane i mod kReductionLanes. Then the upper half of the lanes is added to
+/// the lower half until one lane is left. The sums of kReductionBlock blocks are summed in the same
+/// way, and the results are added in order. So a GPU waits for few additions in a row.
 constexpr size_t kReductionBlock = 4096, kReductionLanes = 32;
 
 /// Always inlined: each CPU build has its own instructions.
