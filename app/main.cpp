@@ -77,6 +77,6 @@ int main(int argc, char** argv) {
   if (!status) return refuse(log_wanted(argc, argv), status.error());
   if (*status != 0 || !is_lost(stdout)) return *status;
   return refuse(log_wanted(argc, argv),
-                world_error("standard output cannot be written, so what was printed is not whole, "
+                world_error("standard output cannot be written, so the printed text is incomplete, "
                             "accepted: a disk with space"));
 }

@@ -111,12 +111,12 @@ Status LayoutReader::read(std::string_view line) {
   if (word == kOuter && line_ == 2) return read_outer(line);
   const auto part = static_cast<size_t>(std::ranges::find(kParts, word) - kParts.begin());
   if (part == kParts.size())
-    return bad(fmt::format("none of {}, accepted: trained NAME SIZES", fmt::join(kParts, ", ")));
-  if (part < part_) return bad(fmt::format("{} behind {}", kParts[part], kParts[part_]));
+    return bad(fmt::format("another first word, accepted: {}", fmt::join(kParts, ", ")));
+  if (part < part_) return bad(fmt::format("{} after {}", kParts[part], kParts[part_]));
   part_ = part;
   std::string name(take_until(' ', line));
   if (name.empty()) return bad("no name");
-  if (!names_.insert(name).second) return bad("a name for the second time");
+  if (!names_.insert(name).second) return bad("a name that occurs twice");
   return part == kTied ? read_tied(std::move(name), line) : read_tensor(std::move(name), line);
 }
 
@@ -125,7 +125,9 @@ Status LayoutReader::read_outer(std::string_view numbers) {
   const auto momentum = number_of<double>(take_until(' ', numbers));
   const bool fits = lr && momentum && numbers.empty() && std::isfinite(*lr) && *lr > 0 &&
                     *momentum >= 0 && *momentum < 1;
-  if (!fits) return bad("no outer optimizer, accepted: outer LR MOMENTUM, above 0, 0 to below 1");
+  if (!fits)
+    return bad(
+        "wrong numbers, accepted: outer LR MOMENTUM, LR above 0, MOMENTUM from 0 to below 1");
   layout_.outer = {*lr, *momentum};
   return Done{};
 }
@@ -157,7 +159,7 @@ Status LayoutReader::read_tensor(std::string name, std::string_view sizes) {
 Status LayoutReader::read_tied(std::string name, std::string_view rest) {
   GuestLayout::Tied tied{std::move(name), std::string(take_until(' ', rest)), {}, {}};
   const auto of = elements_.find(tied.of);
-  if (of == elements_.end()) return bad("tied to a tensor that there is not");
+  if (of == elements_.end()) return bad("tied to a tensor that does not exist");
   uint64_t elements = 1, last = 0;  // last: its furthest element
   const bool is_empty = of->second == 0;
   while (!rest.empty()) {
@@ -167,7 +169,7 @@ Status LayoutReader::read_tied(std::string name, std::string_view rest) {
     const auto stride =
         colon == side.npos ? std::nullopt : number_of<int64_t>(side.substr(colon + 1));
     if (!size || *size < 0 || !stride || *stride < 0)
-      return bad("a side that is none, accepted: SIZE:STRIDE");
+      return bad("a side of another form, accepted: SIZE:STRIDE");
     const auto count = static_cast<uint64_t>(*size), step = static_cast<uint64_t>(*stride);
     if (count > kGuestElements || step > kGuestElements) return bad("tied beyond its tensor");
     if (!is_empty && count > 1 &&
@@ -288,7 +290,7 @@ Result<GuestReport> read_guest_report(std::string_view text) {
                              kGuestMeasureName));
     const auto value = number_of<double>(line);
     if (!value || !std::isfinite(*value)) return bad("no finite number, accepted: NAME VALUE");
-    if (report.contains(name)) return bad("a name for the second time");
+    if (report.contains(name)) return bad("a name that occurs twice");
     if (report.size() == kGuestMeasures)
       return bad(fmt::format("too many names, accepted: at most {}", kGuestMeasures));
     report.emplace(name, *value);

@@ -57,7 +57,7 @@ void add_left(const Partition& partition, const DataLeft& was, uint64_t seed, in
 }
 
 Error not_of_this_data(size_t cut, const std::string& what) {
-  return user_error(fmt::format("cut {} of the data is of {}", cut, what));
+  return user_error(fmt::format("cut {} of the data has {}", cut, what));
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
     const auto& [taken, first] = cuts[k];
     const size_t after = k + 1 < cuts.size() ? cuts[k + 1].taken.size() : first.size();
     if (taken.size() != before || first.size() != after || taken.empty() || first.empty())
-      return not_of_this_data(k, fmt::format("{} and {} ranks, where there were {} and then {}",
+      return not_of_this_data(k, fmt::format("{} ranks before it and {} after, accepted: {} and {}",
                                              taken.size(), first.size(), before, after));
     const auto was = among(static_cast<int>(before));
     const auto is = among(static_cast<int>(after));

@@ -186,7 +186,7 @@ void MeanExchange::asked(double now, const std::string& from, const MeanAsk& ask
   } else if (ask.mean != number_) {
     if (links_.count(from) > 0) early_[{from, ask.way}] = ask;
   } else if (found == neighbours_.end() || found->second.child != (ask.way == Way::down)) {
-    refuse(from, "a request against the tree", out);
+    refuse(from, "a request in the wrong direction of the tree", out);
   } else {
     grant(now, found->second, ask);
   }
@@ -409,14 +409,14 @@ void MeanExchange::divide() {
 /// `next`: the place of the expected piece. The size of other pieces is not checked.
 std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p, ConstVec payload,
                                           const MeanShape::Place& next) const {
-  if (n.child != (p.way == Way::up)) return "a piece against the tree";
+  if (n.child != (p.way == Way::up)) return "a piece in the wrong direction of the tree";
   const DType mean = shape_.vectors[p.vector].dtype;
   const PackedShape shape =
       n.child ? packed_shape(next.count, mean) : PackedShape{mean, next.count};
   if (payload.dtype != shape.dtype) return "a piece of another type";
   if (p.ranks > n.ranks_at_most) return "a piece of more ranks than there are";
   const int64_t known = n.in.ranks[p.vector];
-  if (known >= 0 && known != int64_t{p.ranks}) return "pieces of unlike numbers of ranks";
+  if (known >= 0 && known != int64_t{p.ranks}) return "pieces with different numbers of ranks";
   if (p.vector != next.vector || p.offset != next.offset) return "";
   if (payload.size != shape.count) return "a piece of another size";
   const bool finite = n.child ? is_finite(payload, next.count) : all_finite({}, payload);
@@ -464,9 +464,9 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
   const auto found = neighbours_.find(from);
   if (p.mean == number_ && sum_) {
     if (found == neighbours_.end()) {
-      refuse(from, "a piece from a stranger", out);
+      refuse(from, "a piece from a node that is no neighbour in the tree", out);
     } else if (p.vector >= shape_.vectors.size()) {
-      refuse(from, "a piece of no vector", out);
+      refuse(from, "a piece of a vector that does not exist", out);
     } else if (Neighbour& n = found->second; gives(n)) {
       const MeanShape::Place next = shape_.place_of(n.in.have);
       const bool in_turn = p.vector == next.vector && p.offset == next.offset;
@@ -478,7 +478,7 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
         if (std::sqrt(n.in.squares) <= sum_->reach)
           take_in(now, n, p, payload);
         else if (!n.cut)
-          do_without(from, n, "what is no mean of ranks near those here", out);
+          do_without(from, n, "values far from those of the ranks here", out);
       } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
                  std::exchange(n.in.skipped, n.in.have) != n.in.have) {
         ask(now, from, n, true, out);  // pieces come in order, so one was lost

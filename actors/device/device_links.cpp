@@ -10,12 +10,12 @@ namespace grapevine {
 namespace {
 
 constexpr char kCannotOpen[] = "the other end cannot open the memory of this device";
-constexpr char kNoLine[] = "its line ended";
-constexpr char kErrs[] = "it has released what it was not lent";
+constexpr char kNoLine[] = "the connection that passes its memory ended";
+constexpr char kErrs[] = "it released memory that was not lent to it";
 constexpr char kNotOpened[] = "its memory cannot be opened here";
-constexpr char kWrongFrame[] = "it has lent what it does not have";
+constexpr char kWrongFrame[] = "it lent memory that it does not have";
 constexpr char kByWish[] = "--link host";
-constexpr char kNoNccl[] = "this device was given no NCCL";
+constexpr char kNoNccl[] = "this device has no NCCL";
 
 }  // namespace
 

@@ -89,7 +89,7 @@ void GuestSession::run() {
   Question question;
   if (!script_.first(question)) return;
   if (question.record.kind != GuestKind::join)
-    return void(script_.refuse("the first question is a join"));
+    return void(script_.refuse("the first request must be a join"));
   if (!join(question)) return;
   while (script_.next(question))
     if (!handle(question)) return;
@@ -114,7 +114,7 @@ bool GuestSession::handle(Question& question) {
     case GuestKind::checkpoint: return checkpoint();
     case GuestKind::share: return share(question);
     case GuestKind::report: return report(question);
-    default: return script_.refuse("a script joins once");
+    default: return script_.refuse("this script has joined already");
   }
 }
 
@@ -278,7 +278,7 @@ bool GuestSession::take_seat() {
 /// The first script has filled its front. The run begins there.
 bool GuestSession::found(const Question& question) {
   if (question.record.number != 0)
-    return script_.refuse(fmt::format("step {} before the starting point, accepted: 0",
+    return script_.refuse(fmt::format("step {} before the starting point, accepted: step 0 first",
                                       question.record.number)),
            false;
   // Copies would use memory for pages that the script never filled.
@@ -434,7 +434,7 @@ bool GuestSession::keep(Question& question) {
   // A copy would use memory for pages that the script never filled.
   if (about.st_blocks * kBlock < about.st_size)
     return script_.refuse(fmt::format(
-               "keep of {} bytes, of which {} are there, accepted: memory that is filled",
+               "keep of {} bytes, of which {} are written, accepted: memory that is filled",
                about.st_size, about.st_blocks * kBlock)),
            false;
   GuestRecord answer = record(GuestKind::kept);

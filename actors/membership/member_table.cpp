@@ -108,17 +108,16 @@ uint32_t name_mark(std::string_view name) { return static_cast<uint32_t>(name_ha
 
 const char* impossible(const Member& m) {
   const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
-  if (m.node.empty() || m.node.size() > kNameBytes) return "a name that cannot be";
+  if (m.node.empty() || m.node.size() > kNameBytes) return "an invalid name";
   if (m.incarnation == 0 || m.incarnation > kIncarnationsAtMost ||
       m.refutations > kRefutationsAtMost || m.generation > kGenerationsAtMost)
-    return "an incarnation that cannot be";
-  if (!possible_state(m)) return "a state that cannot be";
-  if (m.ranks > kRanksOfNodeAtMost || first > kRankNumbersAtMost - m.ranks)
-    return "ranks that cannot be";
-  if (!possible_gone(m)) return "ranks gone that cannot be";
+    return "an invalid incarnation";
+  if (!possible_state(m)) return "an invalid state";
+  if (m.ranks > kRanksOfNodeAtMost || first > kRankNumbersAtMost - m.ranks) return "invalid ranks";
+  if (!possible_gone(m)) return "invalid gone ranks";
   const auto& names = m.unreachable;
   if (names.size() > kMaxUnreachable || !std::is_sorted(names.begin(), names.end()))
-    return "unreachable nodes that cannot be";
+    return "invalid unreachable nodes";
   return nullptr;
 }
 

@@ -230,7 +230,7 @@ void Membership::change_graph(double now, MembershipEffects& out) {
   if (next && next->key == PublicKey{}) facts_.sign(*next);  // this node's own wish
   if (!next || !table_.merge(*next)) return;
   dissemination_.graph();
-  out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
+  out.lines.push_back(spec().node + " requests the graph " + spec().topology);
 }
 
 // In parts, each of which is signed: those are told again in which an edge has moved, or that have
@@ -340,7 +340,7 @@ bool Membership::hear(double now, const std::string& from, const MembershipPacke
   const auto known = table_.find(from);
   const NextGraph::Word word{from, packet.graph, known && in_graph(table_.at(*known))};
   if (!facts_.holds(packet.graph, table_)) return disbelieve(from, out), false;
-  if (!next_graph_.hear(now, word, spec(), !met_)) ++refusals_["a graph that jumps"];
+  if (!next_graph_.hear(now, word, spec(), !met_)) ++refusals_["a graph version too far ahead"];
   for (const RateFact& fact : packet.rates) {
     const auto owner = table_.find(fact.owner);
     if (!owner || *owner == 0) continue;
@@ -548,7 +548,7 @@ void Membership::send(uint32_t to, MembershipPacket packet, MembershipEffects& o
 
 std::map<std::string_view, uint64_t> Membership::refusals() const {
   std::map<std::string_view, uint64_t> all = refusals_;
-  if (incarnations_.refused() > 0) all["an incarnation that jumps"] = incarnations_.refused();
+  if (incarnations_.refused() > 0) all["an incarnation too far ahead"] = incarnations_.refused();
   return all;
 }
 

@@ -136,7 +136,7 @@ bool OwnRecord::hear_own(double now, const std::string& from, const Member& m) {
     own.means_asked = std::max(own.means_asked, m.means_asked);
     own.stops = own.stops || (m.stops && m.generation >= own.generation);
     restate(own);
-    own_incarnation_.contest(m.incarnation, "it has lived before");
+    own_incarnation_.contest(m.incarnation, "it was in the run before");
   }
   return false;
 }
@@ -186,9 +186,9 @@ void OwnRecord::resolve_ranks(double now, bool met, MembershipEffects& out) {
   out.ranks_moved = first.has_value();
   if (first && begins) {
     begin_incarnation(m, std::max(incarnation, next),
-                      "its ranks were taken, it has " + ranks_of(m) + " now", out);
+                      "its ranks were taken by another node, it now has " + ranks_of(m), out);
   } else if (incarnation > m.incarnation) {
-    begin_incarnation(m, incarnation, "others have had " + ranks_of(m) + " before it", out);
+    begin_incarnation(m, incarnation, "other nodes had " + ranks_of(m) + " before", out);
   } else {
     restate(m);
   }

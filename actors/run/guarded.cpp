@@ -53,12 +53,12 @@ class GuardedObjective final : public Objective {
   }
 
   Status use_gpu(int number) override {
-    return guarded(*thrown_, "going to a GPU", Status(Done{}),
+    return guarded(*thrown_, "moving to a GPU", Status(Done{}),
                    [&] { return objective_->use_gpu(number); });
   }
 
   void use_host() override {
-    done("going back to the CPU", [&] { objective_->use_host(); });
+    done("moving back to the CPU", [&] { objective_->use_host(); });
   }
 
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
@@ -83,7 +83,7 @@ class GuardedObjective final : public Objective {
   }
 
   void lose_gpu() override {
-    done("losing a GPU", [&] { objective_->lose_gpu(); });
+    done("releasing a lost GPU", [&] { objective_->lose_gpu(); });
   }
 
   void read_statistics(int rank, Vec out) const override {
@@ -128,7 +128,7 @@ class GuardedObjective final : public Objective {
   }
 
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    return guarded(*thrown_, "going on in the data", Status(Done{}),
+    return guarded(*thrown_, "continuing in the data", Status(Done{}),
                    [&] { return objective_->go_on_in_data(cuts); });
   }
 

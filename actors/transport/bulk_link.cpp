@@ -173,7 +173,7 @@ kj::Promise<void> BulkLink::take_record() {
     const auto fd = kj::mv(passed_);
     Descriptor line(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!is_line(line.fd()))
-      refuse(LinkRefusal::memory, "what was passed for a memory line is none");
+      refuse(LinkRefusal::memory, "a passed descriptor that is no socket for memory");
     else
       on_line_(std::move(line));
   } else {
@@ -346,7 +346,7 @@ kj::Promise<void> BulkLink::copy_in_place(const BulkHeader& header) {
   const auto found = mapped_.find(in_.value);
   const uint64_t size = payload_bytes(header);
   if (found == mapped_.end() || size > found->second->bytes()) {
-    refuse(LinkRefusal::in_place, "a payload outside of the memory it is said to lie in");
+    refuse(LinkRefusal::in_place, "a payload beyond the end of its memory");
     return kj::READY_NOW;
   }
   if (const auto* frame = std::get_if<FrameHeader>(&header);
@@ -411,7 +411,8 @@ void BulkLink::release(uint64_t memory) {
 
 void BulkLink::released(uint64_t number) {
   const auto found = lent_.find(number);
-  if (found == lent_.end()) return refuse(LinkRefusal::release, "a release of what was not lent");
+  if (found == lent_.end())
+    return refuse(LinkRefusal::release, "a release of memory that was not lent");
   lent_.erase(found);
   --lent_in_all_.payloads;
 }

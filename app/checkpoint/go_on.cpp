@@ -94,8 +94,8 @@ void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
   if (!has_any || std::abs(sum - wanted) <= 1e-6 * wanted) return;
   told.push_back(fmt::format("push-sum's weights here add up to {} for {} ranks: {}", as_short(sum),
                              ranks.size(),
-                             all_here ? "weight that was under way is in no file, or in two"
-                                      : "the other weight was under way, or is at other nodes"));
+                             all_here ? "weight in a message was saved at neither end, or at both"
+                                      : "the rest was in messages, or is at other nodes"));
 }
 
 std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption,

@@ -100,7 +100,7 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
     MovedMean mean;
     for (const RankRecordPtr& record : recorded)
       mean.add(*record, std::find(kept.begin(), kept.end(), record) != kept.end());
-    placed.told.push_back(fmt::format("{} rank{} no place any more; without {} {}", out,
+    placed.told.push_back(fmt::format("{} rank{} no place in this run; without {} {}", out,
                                       out == 1 ? " has" : "s have", out == 1 ? "it" : "them",
                                       mean.text()));
   }

@@ -195,8 +195,7 @@ void check_job(Doctor& doctor, const Options& o) {
 void check_disk(Doctor& doctor, const Options& o) {
   struct statvfs about {};
   const std::string where = o.out.empty() ? "." : o.out;
-  if (statvfs(where.c_str(), &about) != 0)
-    return doctor.ill("disk", where + " cannot be looked at");
+  if (statvfs(where.c_str(), &about) != 0) return doctor.ill("disk", where + " cannot be examined");
   const double left = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
   const bool writable = access(where.c_str(), W_OK) == 0;
   doctor.judge(left >= kLeastDisk && writable, "disk",

@@ -153,8 +153,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
       number_of<int>(std::string_view(where).substr(colon == where.npos ? 0 : colon + 1));
   if (!port || *port < 0 || *port > 65535 || host.empty())
     return user_error(fmt::format(
-        "metrics is \"{}\", accepted: a port, then of loopback, or an address of this machine with "
-        "one, as 10.0.0.5:9400",
+        "metrics is \"{}\", accepted: a port (on loopback), or an address of this machine and a "
+        "port, for instance 10.0.0.5:9400",
         where));
   auto parts = std::make_unique<Parts>();
   httplib::Server& server = parts->server;

@@ -29,14 +29,14 @@ auto caught(const Work& work) -> decltype(work()) {
     if (thrown.code() == std::errc::resource_unavailable_try_again) return no_thread(thrown);
     if (thrown.code() == std::errc::too_many_files_open)
       return world_error("too many files are open, accepted: a larger limit of them (ulimit -n)");
-    return world_error(std::string("something unforeseen has happened: ") + thrown.what());
+    return world_error(std::string("unexpected error: ") + thrown.what());
   } catch (const std::exception& thrown) {
     std::string line = thrown.what();
     for (char& c : line)
       if (c >= 0 && c < ' ') c = ' ';
-    return world_error("something unforeseen has happened: " + line);
+    return world_error("unexpected error: " + line);
   } catch (...) {
-    return world_error("something unforeseen has happened");
+    return world_error("unexpected error: the exception is not a std::exception");
   }
 }
 

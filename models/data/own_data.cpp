@@ -351,7 +351,7 @@ Result<OwnData> checked(const std::string& path, OwnData data, const std::string
 std::string OwnData::description() const {
   const std::string task =
       has_classes() ? fmt::format("{} classes", classes)
-                    : fmt::format("{} number{} to come near to", outputs, outputs == 1 ? "" : "s");
+                    : fmt::format("{} number{} to predict", outputs, outputs == 1 ? "" : "s");
   return fmt::format("samples of {}, {}; {} ({})",
                      shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()}), task,
                      read_as, name);

@@ -83,8 +83,9 @@ Result<std::unique_ptr<Objective>> make_own_network(const ObjectiveSpec& spec,
   if (spec.model.ends_with(".pt")) {
     if (TensorFile::open(spec.model))
       return user_error("model is \"" + spec.model +
-                        "\", which holds tensors and no network, accepted: a file that "
-                        "torch.jit.script or torch.jit.trace has written; init begins at tensors");
+                        "\", which has tensors and no network, accepted: a file that "
+                        "torch.jit.script or torch.jit.trace has written; --init FILE starts from "
+                        "tensors");
     task.make = [path = spec.model] { return network_of_file(path); };
   } else {
     const auto plan = std::make_shared<const NetworkPlan>(std::move(inputs.plan));

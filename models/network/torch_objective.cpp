@@ -325,7 +325,7 @@ class TorchObjective final : public NetworkObjective {
 
 Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
   if (!task.make || !task.loss || !task.train.batch)
-    return user_error("a network of torch's needs make, loss and training samples");
+    return user_error("a TorchTask needs make, loss and training samples");
   if (task.test.size > 0 && !task.test.batch) return user_error("the test samples have no batch");
   if (spec.ranks < 1 || spec.threads < 1)
     return user_error("ranks and threads are " + std::to_string(spec.ranks) + " and " +

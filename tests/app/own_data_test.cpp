@@ -67,7 +67,7 @@ TEST_CASE("every command that trains on one's own data says target, inputs and t
                                "\"label\", inputs \"a\", \"b\", every tenth sample for the test; "
                                "the classes are \"-1\", \"1\""));
     CHECK_THAT(run_grapevine(command + options + b).err,
-               Catch::Contains("54 + 6 samples of [2], 1 number to come near to; target "
+               Catch::Contains("54 + 6 samples of [2], 1 number to predict; target "
                                "\"height\", inputs \"a\", \"b\", every tenth"));
   }
 }

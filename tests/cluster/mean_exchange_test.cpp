@@ -563,9 +563,12 @@ TEST_CASE(
   };
   const uint64_t number = Root().number;
   const Case cases[] = {
-      {"a piece from a stranger", "c", {Way::up, number, 0, 0, 2}, &good},
-      {"a piece against the tree", "b", {Way::down, number, 0, 0, 2}, &good},
-      {"a piece of no vector", "b", {Way::up, number, 1, 0, 2}, &good},
+      {"a piece from a node that is no neighbour in the tree",
+       "c",
+       {Way::up, number, 0, 0, 2},
+       &good},
+      {"a piece in the wrong direction of the tree", "b", {Way::down, number, 0, 0, 2}, &good},
+      {"a piece of a vector that does not exist", "b", {Way::up, number, 1, 0, 2}, &good},
       {"a piece of another type", "b", {Way::up, number, 0, 0, 2}, &narrow},
       {"a piece of another size", "b", {Way::up, number, 0, 0, 2}, &small},
       {"a piece of more ranks than there are", "b", {Way::up, number, 0, 0, 3}, &good},
@@ -583,7 +586,7 @@ TEST_CASE(
   Root root;
   root.piece("b", {Way::up, number, 0, 0, 2}, good);
   root.piece("b", {Way::up, number, 0, kMeanPieceElements, 1}, good);
-  CHECK(root.exchange.refused().at("pieces of unlike numbers of ranks") == 1);
+  CHECK(root.exchange.refused().at("pieces with different numbers of ranks") == 1);
   root.piece("b", {Way::up, number + 1, 0, 0, 2}, good);  // of another mean: nothing to refuse
   root.piece("b", {Way::up, number, 0, 0, 2}, good);      // repeated
   CHECK(root.exchange.refused().size() == 1);
@@ -604,7 +607,7 @@ TEST_CASE("a peer has one request open, whatever it asks for and however often")
   CHECK(root.ask("b", {Way::down, false, root.number, 5, 7}).pieces.empty());
   CHECK(root.ask("b", {Way::down, false, root.number, 5, 4}).pieces.empty());
   CHECK(root.ask("c", {Way::down, false, root.number, 0, 6}).pieces.empty());
-  CHECK(root.exchange.refused().at("a request against the tree") == 2);
+  CHECK(root.exchange.refused().at("a request in the wrong direction of the tree") == 2);
   CHECK(root.exchange.refused().at("a request for pieces that do not exist") == 2);
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("a newcomer takes any version of the graph, where nobody else says les
   node.hear("b", view);
   node.run(6);
   CHECK(node.a.spec().topology == "star");
-  CHECK(node.a.refusals().at("a graph that jumps") == 1u);
+  CHECK(node.a.refusals().at("a graph version too far ahead") == 1u);
 }
 
 TEST_CASE("who has found a node silent itself believes the first who says that it is dead") {

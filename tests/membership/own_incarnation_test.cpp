@@ -12,12 +12,12 @@ TEST_CASE("an incarnation that others know of makes a node begin the next, once"
   OwnIncarnation own;
   CHECK(std::isinf(own.due(1)));
   CHECK_FALSE(own.take(10, 1));
-  own.contest(4, "it has lived before");
+  own.contest(4, "it was in the run before");
   CHECK(own.due(1) <= 10);
   const auto next = own.take(10, 1);
   REQUIRE(next);
   CHECK(next->incarnation == 5);
-  CHECK(next->why == "it has lived before");
+  CHECK(next->why == "it was in the run before");
   CHECK(std::isinf(own.due(5)));
   CHECK_FALSE(own.take(20, 5));
 }
@@ -26,7 +26,7 @@ TEST_CASE("who is contested again begins one a second, the newest, and says why"
   OwnIncarnation own;
   own.contest(1, "it was declared dead");
   CHECK(own.take(10, 1)->incarnation == 2);
-  own.contest(7, "it has lived before");
+  own.contest(7, "it was in the run before");
   own.contest(3, "it was declared dead");
   CHECK(own.due(2) == 11);
   CHECK_FALSE(own.take(10.9, 2));

@@ -327,7 +327,7 @@ TEST_CASE("whole numbers are classes where they can be learnt, and what they are
 
   CHECK_THAT(read(60, modulo(3)).description(),
              Contains("samples of [1], 3 classes; target \"label\", inputs \"a\""));
-  CHECK_THAT(read(60, price).description(), Contains("1 number to come near to; target \"label\""));
+  CHECK_THAT(read(60, price).description(), Contains("1 number to predict; target \"label\""));
   CHECK_THAT(refused(scratch.file("own.csv", "a,label\n1,x\n"), "mse"),
              Contains("names of classes, accepted: cross_entropy"));
   std::string half = "a,label\n";

@@ -1082,7 +1082,7 @@ class Refusals(unittest.TestCase):
             self.assertIn("kind 77", refused(record(77)))
             self.assertIn("dtype 1", refused(record(JOIN, dtype=1)))
             self.assertIn("flags 512", refused(record(JOIN, flags=512)))
-            self.assertIn("the first question is a join", refused(record(STEP)))
+            self.assertIn("the first request must be a join", refused(record(STEP)))
             self.assertIn("accepted: a question", refused(record(WELCOME)))
             self.assertIn("bytes of text", refused(record(JOIN, count=1 << 40)))
             self.assertIn("layout refused", refused(record(JOIN, count=4) + b"\nx y"))

@@ -193,7 +193,7 @@ class Means(unittest.TestCase):
             with self.assertWarns(UserWarning), self.assertRaises(grapevine.NodeGone):
                 rank.mean_state_dict()
             for ask in (rank.mean_state_dict, rank.mean().__enter__, rank.kept):
-                with self.assertRaisesRegex(grapevine.NodeGone, "cannot be had: the node is gone"):
+                with self.assertRaisesRegex(grapevine.NodeGone, "not available: the node is gone"):
                     ask()
             with self.assertRaisesRegex(grapevine.NodeGone, "the node has been gone for"):
                 rank.finish()
@@ -231,7 +231,7 @@ class Means(unittest.TestCase):
                 warnings.simplefilter("always")
                 scripts.ranks[0].finish(timeout=1.0)
             said = [str(w.message) for w in caught]
-            empty = "rank 0 has finished and waits for rank 1, where no script sits"
+            empty = "rank 0 has finished and waits for rank 1, which has no script"
             self.assertEqual(said[:1], [empty])
             scripts.close()
 

@@ -15,7 +15,7 @@ from .program import BESIDE
 
 def main() -> None:
     if not os.path.exists(BESIDE):
-        sys.exit("this grapevine is the package for scripts alone: the program is not in it")
+        sys.exit("this package is only for scripts: it does not contain the program grapevine")
     torch = importlib.util.find_spec("torch")
     if torch is not None and torch.origin is not None:
         os.environ.setdefault("GRAPEVINE_LIBTORCH", os.path.dirname(os.path.dirname(torch.origin)))

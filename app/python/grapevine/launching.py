@@ -117,7 +117,7 @@ class _Node:
                 return line.split(SCRIPTS_AT, 1)[1].rstrip("\n")
             last = line.strip()
         kind = ValueError if self._process.wait() == 2 else RuntimeError
-        raise kind(last or "the node ended before it was there")
+        raise kind(last or "the node ended before it accepted scripts")
 
     def _pass_on(self) -> None:
         """Prints what the node says, for example alarms; not that it listens, or how it leaves."""

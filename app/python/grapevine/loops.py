@@ -50,7 +50,7 @@ class Loop:
             drawn, (RandomSampler, SequentialSampler)
         ):
             warnings.warn(
-                "the loader has its own %s: every rank draws from all data by it"
+                "the loader has its own %s: with it each rank draws from all of the data"
                 % type(drawn).__name__,
                 stacklevel=3,
             )

@@ -90,7 +90,7 @@ class _Waits:
             whom = "rank %d%s" % (wait.rank, more)
         line = "rank %d has finished and waits for %s" % (self._seat.rank, whom)
         if empty:
-            warnings.warn(line + ", where no script sits", stacklevel=8)  # at Rank.finish
+            warnings.warn(line + ", which has no script", stacklevel=8)  # at Rank.finish
         else:
             print("grapevine: " + line, file=sys.stderr, flush=True)
         if self._advises:

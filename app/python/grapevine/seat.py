@@ -129,7 +129,7 @@ class Seat:
         if not self.is_held:
             over = self._over or "the run is over, and its node has left"
             why = over if self.stopped else "the node is gone"
-            raise NodeGone("%s of rank %d cannot be had: %s" % (what, self.rank, why))
+            raise NodeGone("%s of rank %d is not available: %s" % (what, self.rank, why))
 
     def ask_share(self, gradients: int = 0) -> Record:
         """How far the rank is in its data, and the run. `gradients`: the work of the run, if the
@@ -319,7 +319,7 @@ class Seat:
 
     def _note(self, answer: Record, wanted: Kind) -> None:
         if answer.kind != wanted:
-            raise NodeGone("%s answers what was not asked" % self.path)
+            raise NodeGone("%s sent an answer of another kind" % self.path)
         self.ranks, self.steps = answer.ranks, answer.number
         self.run_steps, self.exchanges = answer.run_steps, answer.exchanges
         self.gradients = answer.size

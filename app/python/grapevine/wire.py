@@ -24,6 +24,7 @@ HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
 ANY_RANK = 0xFFFFFFFF
 SILENCE_S = 5.0  # without a record, after which the node counts as gone
 LONGEST_TEXT = 16 << 20
+_NO_NODE = "the process at %s is no node of Grapevine: it does not answer with records"
 
 
 class Kind(enum.IntEnum):
@@ -177,14 +178,14 @@ class Connection:
             self._receive()
             record = Record._make(RECORD.unpack(self._buffer))
             if record.head != HEAD:
-                raise NodeGone("what answers at %s speaks no record" % self.path)
+                raise NodeGone(_NO_NODE % self.path)
             if record.version != VERSION:
                 raise Refused(
                     "the node at %s speaks version %d of records, this package version %d: "
                     "install both from one release" % (self.path, record.version, VERSION)
                 )
             if record.kind > max(Kind):
-                raise NodeGone("what answers at %s speaks no record" % self.path)
+                raise NodeGone(_NO_NODE % self.path)
             if record.kind == Kind.REFUSED:
                 raise Refused(self._read_text(record.size))
             if record.kind != Kind.WAIT:
@@ -212,7 +213,7 @@ class Connection:
         """The descriptor that came with the last answer; the caller closes it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
-            raise NodeGone("%s sent no memory where it should" % self.path)
+            raise NodeGone("%s sent an answer without its memory" % self.path)
         return descriptor
 
     def close(self) -> None:
