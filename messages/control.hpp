@@ -164,7 +164,7 @@ struct RateFact {
   bool operator==(const RateFact&) const = default;
 };
 
-/// How much of the run's work the ranks of a member have done, in all processes of the member;
+/// The part of the run's work that a member's ranks have done, in all processes of the member;
 /// signed. For one member, the later number counts, unless it has fewer gradients.
 struct WorkFact {
   uint64_t owner = 0;     // its id

@@ -68,7 +68,7 @@ struct GuestRecord {
   uint64_t epoch = 0;
 };
 
-/// How far a rank is in its share of the data, as its script told with a step. The node does not
+/// A rank's position in its share of the data, as its script told with a step. The node does not
 /// interpret it; it is for the rank's next script.
 struct GuestShare {
   uint32_t key = 0;  // of the data; 0: the script told nothing

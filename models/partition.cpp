@@ -51,7 +51,7 @@ double log_gamma_variate(double alpha, Random& random) {
   }
 }
 
-/// Where a block's classes are cut: [class][worker] is the end of the worker's samples.
+/// The cuts of a block's classes: [class][worker] is the end of the worker's samples.
 using Cuts = std::vector<std::vector<size_t>>;
 
 /// One draw; empty: it leaves a worker less than half of its share.

@@ -1,5 +1,5 @@
-// What a test waits for comes within a minute, or the program ends with a sentence that says what
-// did not: what hangs may hold whatever would have to be destroyed on the way out of the test.
+// Ends the program with a sentence if an awaited event does not come within a minute. The test is
+// not left in the usual way, because a hanging thread may use objects that would be destroyed.
 #pragma once
 #include <chrono>
 #include <cstdlib>

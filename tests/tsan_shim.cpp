@@ -1,4 +1,4 @@
-// What the thread sanitizer must be told about CAF, whose packaged library is not instrumented.
+// Tells the thread sanitizer about CAF, whose packaged library is not instrumented.
 //
 // Mailboxes and reference counts synchronise by atomics inside that library, so every message looks
 // like a race. Each function below stands before the library's own of the same name (the program
@@ -88,8 +88,8 @@ invoke_message_result scheduled_actor::consume(mailbox_element& element) {
   return next(this, element);
 }
 
-// What an actor did with one message happens before what it does with the next one, on whatever
-// thread: the library orders them by its mailbox.
+// An actor's work on one message happens before its work on the next one, on any thread: the
+// library orders them by its mailbox.
 scheduled_actor::activation_result scheduled_actor::reactivate(mailbox_element& element) {
   using Next = activation_result (*)(scheduled_actor*, mailbox_element&);
   static const auto next =

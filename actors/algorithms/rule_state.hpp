@@ -15,7 +15,7 @@
 
 namespace grapevine {
 
-/// What a part of a rule's state belongs to.
+/// The owner of a part of a rule's state.
 enum class Follows : uint8_t {
   model,  // the model: a new node copies it from any rank
   rank,   // the rank, also under another number or after a restart

@@ -134,7 +134,7 @@ class MeanExchange {
   uint64_t serial() const { return serial_; }                  // of the last snapshot
   std::vector<std::string> neighbours() const;                 // to which links are needed
   std::shared_ptr<const Mean> mean() const { return whole_; }  // the last complete one
-  // Whose pieces or reports are missing.
+  // The nodes whose pieces or reports are missing.
   std::vector<std::string> awaited() const;
   const std::map<std::string, uint64_t>& refused() const { return refused_; }  // by reason
 

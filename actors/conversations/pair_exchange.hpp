@@ -26,7 +26,7 @@
 
 namespace grapevine {
 
-/// What all ends of a rank share.
+/// State shared by all ends of a rank.
 struct PairRank {
   int rank = 0;
   uint32_t incarnation = 0;
@@ -45,7 +45,7 @@ struct Moment {
 
 class PairExchange {
  public:
-  /// What the owner has to do after an event.
+  /// The owner's next task after an event.
   enum class Next : uint8_t {
     nothing,
     answer,    // an offer that may be refused: call open() or decline()

@@ -95,7 +95,7 @@ double PartnerPolicy::busy_until(double now, const Partners& partners) const {
   return until;
 }
 
-// How many of the last partners may not repeat, as long as others can be used. While a partner that
+// The number of last partners that may not repeat while others can be used. While a partner that
 // this rank never met is silent, only those that it has met count.
 int PartnerPolicy::repeats_kept(double now, const Partners& partners) const {
   const double age = kSlow * usual();

@@ -153,8 +153,8 @@ bool GuestSession::over() const {
   return server_.stage_ == GuestServer::Stage::over;
 }
 
-/// What a script that has finished waits for: the ranks here that may still take steps, or those of
-/// other nodes.
+/// Names the ranks that a finished script waits for: ranks here that may still take steps, or those
+/// of other nodes.
 GuestRecord GuestSession::wait_record() const {
   GuestRecord wait = record(GuestKind::wait);
   if (!finishes_) return wait;

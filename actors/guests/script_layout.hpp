@@ -14,7 +14,7 @@ namespace grapevine {
 /// The number of parameters and tensors, as text.
 std::string counted(const GuestLayout&);
 
-/// How `theirs` differs from the layout of the run, as text; empty: they are equal.
+/// The difference of `theirs` from the layout of the run, as text; empty: they are equal.
 std::string difference(const GuestLayout& ours, const GuestLayout& theirs);
 
 /// The aside tensors are one vector, in the widest of their types.

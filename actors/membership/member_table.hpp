@@ -69,7 +69,7 @@ bool same_word(const Member&, const Member&);
 /// One process has signed both under one number in one life, and they differ.
 bool contradict(const Member&, const Member&);
 
-/// How often ranks of the node have gone or returned in its incarnation, by its list.
+/// The number of departures and returns of the node's ranks in its incarnation, by its list.
 uint32_t changes_in(const Member&);
 
 uint32_t last_incarnation(const Member&);  // of the node and of any of its ranks

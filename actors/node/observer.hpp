@@ -57,7 +57,7 @@ struct Sizes {
 /// limits this, whether the values still grow or only oscillate.
 class DivergenceWatch {
  public:
-  /// What grows; empty: nothing.
+  /// A line about the quantity that grows; empty: none does.
   std::string sees(const Sizes&);
   /// The same for a single sample, compared with the first sample's distance.
   static std::string far(const Sizes&, double first_distance);

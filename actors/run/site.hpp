@@ -12,7 +12,7 @@ namespace grapevine {
 
 class Mailboxes;  // actors/mail/mailboxes.hpp
 
-/// How other threads ask the owner of a device to run a task.
+/// Lets other threads ask the owner of a device to run a task.
 ToOwner to_owner(const StateActor&);
 OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 

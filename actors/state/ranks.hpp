@@ -33,7 +33,7 @@ class StateRank {
     std::shared_ptr<GuestSeat> waits;  // for x, until the round ends
     uint64_t exchanges = 0;            // or rounds, that have changed x
   };
-  /// What only some methods and runs need; made at the first use.
+  /// Fields that only some methods and runs need; made at the first use.
   struct Rest {
     uint64_t epoch = 0;                 // whose neighbours the rule has; not in pairwise methods
     std::vector<Limits> told;           // sent with the messages of the phase, by neighbour

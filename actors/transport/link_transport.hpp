@@ -24,7 +24,7 @@
 
 namespace grapevine {
 
-/// How payloads travel between the device here and another node.
+/// The paths of payloads between the device here and another node.
 struct DeviceEdge {
   std::string node;
   bool sends_in_place = false, receives_in_place = false;

@@ -43,7 +43,7 @@ std::string with_port(const std::string& host, int port);
 /// this host. "localhost" and numeric addresses are unchanged.
 std::string open_to_others(const std::string& address);
 
-/// Where a process that joins `peers` ("host:port") listens: "host:0", with this host's address on
+/// The address at which a process that joins `peers` ("host:port") listens: "host:0", with that on
 /// the way to the first peer on another host. If all peers are on this host: loopback, or with
 /// Reach::network all addresses, if the name of one is a host's (open_to_others). Empty: no peer
 /// can be reached.

@@ -26,8 +26,8 @@ using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using Bytes = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 
 constexpr char kPurpose[] = "grapevine run authority 1";
-// Whatever the clocks of machines say, and however long a process runs: it is the run key that
-// admits, and a certificate is never stored.
+// Valid at any time, so a wrong clock or a long run does no harm: the run key alone admits a node,
+// and a certificate is never stored.
 constexpr char kValidFrom[] = "19700101000000Z", kValidUntil[] = "99991231235959Z";
 
 // These functions fail only without memory.

@@ -29,7 +29,7 @@ struct PlacedRanks {
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
 
-/// How far the mean of x moves if some ranks are left out. Ranks are added one after the other, so
+/// The distance that the mean of x moves if some ranks are left out. Ranks are added one by one, so
 /// that they need not all be in memory.
 class MovedMean {
  public:

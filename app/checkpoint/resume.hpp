@@ -1,4 +1,4 @@
-// Where a run resumes: --resume, or the same command again in a folder whose run was killed.
+// Finds the start of a resumed run: --resume, or the same command in a folder whose run was killed.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

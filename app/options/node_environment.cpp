@@ -139,7 +139,7 @@ std::vector<int> tasks_by_host(const std::string& text) {
 constexpr char kTask[] = "SLURM_PROCID", kTasks[] = "SLURM_NTASKS";
 constexpr char kHostsOfStep[] = "SLURM_STEP_NODELIST", kHostsOfJob[] = "SLURM_JOB_NODELIST";
 
-// Where the first process of a job of Slurm listens; the others have the ports after it.
+// The port of the first process of a job of Slurm; the others have the ports after it.
 int first_port_of_job(const Environment& get) {
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
   return kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
@@ -240,8 +240,8 @@ Error half_of(const Environment& get, const char* variable, const char* missing)
                   variable, *get(variable), missing));
 }
 
-// Where no launcher was found: a launcher sets all of its variables, so whoever sets some of them
-// does not mean a process that is alone, except with the numbers of one process of one.
+// No launcher was found. A launcher sets all of its variables, so an environment with only some of
+// them is refused, except with the numbers of one process of one.
 Status check_halves(const Environment& get) {
   for (const auto& [process, processes] : {kTorchrun, kOpenMpi, kPmi}) {
     if (get(process) && !get(processes)) return half_of(get, process, processes);

@@ -6,7 +6,7 @@
 // call and CUDA's message. Any other failure loses the device, with one line. The code above the
 // interface is tested with the adversary, without a GPU.
 //
-// How the owner learns that an event has happened: when() makes a second stream wait for the event
+// The owner learns of events as follows. when() makes a second stream wait for the event
 // and then call a host function, which only wakes a thread of the device. This thread polls the
 // awaited events and makes the calls. CUDA calls no function after an error, so the thread also
 // polls every 10 ms.

@@ -1,4 +1,4 @@
-// What lost messages do to the methods that gossip by a matrix: 16 ranks on a ring, random
+// The effect of lost messages on the methods that gossip by a matrix: 16 ranks on a ring, random
 // quadratics of 10 dimensions with zeta^2 = 1, the optimum 10 away, f(mean) - minimum at the end.
 // The figures are of the published equations on one draw of the problem and of the losses (Vogels
 // et al., NeurIPS 2021, arXiv 2110.04175, have the same comparison on CIFAR-10).

@@ -23,7 +23,7 @@ Matrix random_matrix(uint64_t seed, Eigen::Index rows, Eigen::Index columns) {
   return Matrix::NullaryExpr(rows, columns, [&] { return random.normal(); });
 }
 
-/// What rank's inner steps do in a round, whatever its x is.
+/// The change of x by the rank's inner steps in a round, for any x.
 Row moved(int rank, uint64_t round) {
   return 0.1 * random_matrix(1000 * round + static_cast<uint64_t>(rank) + 7, 1, kSize);
 }

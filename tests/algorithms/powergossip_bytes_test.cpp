@@ -1,4 +1,4 @@
-// What PowerGossip sends, counted, and what it refuses.
+// The bytes that PowerGossip sends, counted, and its refusals.
 #include <memory>
 #include <tuple>
 

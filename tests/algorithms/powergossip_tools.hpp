@@ -1,4 +1,4 @@
-// What the tests of PowerGossip share.
+// Shared by the tests of PowerGossip.
 #pragma once
 #include <cstring>
 

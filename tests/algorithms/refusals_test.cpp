@@ -1,5 +1,5 @@
-// What a method needs of its settings, the weights and the graph is asked before a run begins: one
-// line that names the thing, the value and what is accepted.
+// The requirements of a method on settings, weights and graph are checked before a run begins: one
+// line names the key, the value and the accepted values.
 #include "actors/algorithms/method_registry.hpp"
 #include "tests/catch.hpp"
 

@@ -1,4 +1,4 @@
-// What lost and late messages do to the methods that relay: 16 ranks, random quadratics of 10
+// The effect of lost and late messages on the methods that relay: 16 ranks, random quadratics of 10
 // dimensions with zeta^2 = 1, the optimum 10 away; the mean over the last 500 of 4,000 rounds of
 // f(mean) - minimum. The figures are our own runs of the published equations (Vogels et al.,
 // NeurIPS 2021, arXiv 2110.04175, appendix on robustness); other draws stay within a factor 3.

@@ -1,4 +1,4 @@
-// What the rules promise: A2CiD2 (Nabli, Belilovsky, Oyallon, NeurIPS 2023, section 3), AD-PSGD
+// The promises of the rules: A2CiD2 (Nabli, Belilovsky, Oyallon, NeurIPS 2023, section 3), AD-PSGD
 // (Lian, Zhang, Zhang, Liu, ICML 2018) and all-reduce.
 #include <limits>
 

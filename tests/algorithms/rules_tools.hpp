@@ -1,4 +1,4 @@
-// What the tests of the rules share: rows of numbers, buffers of them, and what a rule holds.
+// Shared by the tests of the rules: rows of numbers, buffers of them, and the vectors of a rule.
 #pragma once
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/base/random.hpp"

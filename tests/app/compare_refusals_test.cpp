@@ -1,4 +1,4 @@
-// What a job file can get wrong: one line with file and line, before any run starts.
+// Mistakes in a job file: one line with file and line, before any run starts.
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 

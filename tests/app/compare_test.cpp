@@ -62,7 +62,7 @@ const json& cell_of(const json& compared, const std::string& group, int seed) {
   throw 0;
 }
 
-// What the program prints where its output is a terminal of so many columns.
+// The program's output on a terminal with this number of columns.
 std::string printed_on_terminal(const std::string& arguments, unsigned short columns) {
   const winsize size{24, columns, 0, 0};
   int terminal = -1;

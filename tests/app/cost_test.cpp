@@ -1,4 +1,4 @@
-// What the time of a run went to: in its report, in its folder, and by grapevine cost.
+// The use of a run's time: in its report, in its folder, and by grapevine cost.
 #include <filesystem>
 #include <fstream>
 

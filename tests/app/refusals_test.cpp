@@ -1,5 +1,5 @@
-// What a user can get wrong, and what the world can: one line that names the thing, the value and
-// what is accepted; status 2 for the user's, 1 for the world's.
+// A user's mistakes and the world's failures: one line that names the key, the value and the
+// accepted values; status 2 for the user's, 1 for the world's.
 #include <algorithm>
 #include <chrono>
 #include <csignal>

@@ -1,4 +1,4 @@
-// What the tests of app/ share: the program, run as its users run it.
+// Shared by the tests of app/: the program, run as its users run it.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -49,7 +49,7 @@ class Running {
   int errors_ = -1;
 };
 
-/// What is started meanwhile can write no larger files: as on a full disk, without one.
+/// Processes started meanwhile cannot write larger files: imitates a full disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes);

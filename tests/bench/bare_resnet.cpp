@@ -62,7 +62,7 @@ nn::Sequential resnet18() {
 
 constexpr double kRate = 1e-3, kMomentum = 0.9, kWeightDecay = 5e-4;
 
-/// What a step is made of, and a batch in pinned memory.
+/// The parts of a step, and a batch in pinned memory.
 class Loop : public BareResnet {
  protected:
   Loop(int gpu, int batch, bool bf16)

@@ -1,4 +1,4 @@
-// What the codec costs: every simulated frame is encoded once and decoded once.
+// The cost of the codec: every simulated frame is encoded once and decoded once.
 #include <benchmark/benchmark.h>
 
 #include "kernels/base/check.hpp"

@@ -27,7 +27,7 @@ import time
 
 AFTER_KILL_S = 10
 
-# What a reader makes of an output: whether it holds, what was found in words, and the figures.
+# The result of reading an output: whether the claim holds, the finding in words, and the figures.
 Found = collections.namedtuple("Found", "holds words figures")
 Step = collections.namedtuple("Step", "name claim limit_s command read")
 
@@ -164,7 +164,7 @@ def data():
     return pathlib.Path(os.environ.get("GRAPEVINE_TEST_DATA") or beside) / "cifar10"
 
 
-# What decides most comes first; a refused call is an answer that the tests ask for, not an error.
+# The most important steps come first. A refused call is an expected answer of a test, not an error.
 STEPS = [
     Step("doctor", "", 40, ["grapevine", "doctor", "--json"], read_doctor),
     Step("tests", SAME, 60, GPU_TESTS, read_tests),

@@ -1,4 +1,4 @@
-// What Grapevine costs on a GPU beside bare loops of LibTorch: samples per second of ResNet-18 on
+// Grapevine on a GPU compared with bare loops of LibTorch: samples per second of ResNet-18 on
 // images of 32x32, in interleaved rounds on one GPU.
 //
 //   gpu_training_bench [DEVICE [ROUNDS [SECONDS [RANKS [BATCHES [ROWS]]]]]]

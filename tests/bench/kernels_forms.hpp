@@ -1,12 +1,14 @@
-// What may be kept of a guest's rank, and what each way costs.
+// Ways to store the vectors of a guest's rank, and their costs.
 //
-// The script's parameters are the front, of which the rank's x must take what the script has done
-// and show what gossip has. With d = x~ - x, which mixing makes smaller alone:
+// The script's parameters are the front. The rank's x takes the script's changes of the front, and
+// the front takes those of gossip. With d = x~ - x, which only mixing makes smaller:
 //
-//   x, x~        front, base, x, x~                                 STEP 8 words, snapshot 3, jump
-//   6 x, d         front, base, x, d                                  7, 3, 6 unseen, d    front =
-//   base, what gossip has done since, and d:   5, 3, 5; from the second jump
-//                x = base + unseen + a d                            since a STEP on: 5, 4, 6
+//   stored       vectors of the rank             words moved by a STEP, a snapshot, a jump
+//   x, x~        front, base, x, x~              8, 3, 6
+//   x, d         front, base, x, d               7, 3, 6
+//   unseen, d    front = base, unseen (the       5, 3, 5; from the second jump after a STEP on:
+//                changes of gossip since), d;    5, 4, 6
+//                x = base + unseen + a d
 #pragma once
 #include <algorithm>
 #include <vector>

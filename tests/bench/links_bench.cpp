@@ -1,7 +1,7 @@
 // Links against a plain blocking socket in the same run, as ratios of medians of interleaved
 // rounds. Arguments: rounds (5), and a part of the names of the rows that are wanted (all).
 //
-// What is compared: a control message to a thread of the other node and back (ping), 32 of them in
+// Compared: a control message to a thread of the other node and back (ping), 32 of them in
 // flight, payloads of 1 and 64 MiB with an answer each, payloads both ways at once, and the control
 // ping while payloads cross.
 #include <atomic>

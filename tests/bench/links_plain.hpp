@@ -1,4 +1,4 @@
-// What links are measured against: blocking sockets on loopback, and how times are summed up.
+// The baseline of the links' bench: blocking sockets on loopback; and the summary of times.
 #pragma once
 #include <cstddef>
 #include <functional>

@@ -1,4 +1,4 @@
-// What the virtual clock costs: firings per second and bytes per rank, full protocol, rings of
+// The cost of the virtual clock: firings per second and bytes per rank, full protocol, rings of
 // ranks that hold 64 numbers each. One core.
 //
 //   build/release/bin/simulator_bench

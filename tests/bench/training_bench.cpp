@@ -1,4 +1,4 @@
-// What Grapevine costs beside a training loop without it: steps per second, interleaved rounds.
+// Grapevine compared with a training loop without it: steps per second, interleaved rounds.
 //
 //   training_bench [ROUNDS [SECONDS]]     rounds (7), and about how long a contestant runs (1)
 //

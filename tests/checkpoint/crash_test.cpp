@@ -278,7 +278,7 @@ TEST_CASE(
   CHECK(left(disk) == Numbers{3, 10, 11, 12});
   REQUIRE(second.save(13, scored(0.1)));
   CHECK(left(disk) == Numbers{11, 12, 13});
-  // What it is judged by is another thing now.
+  // The scores have another name from here on.
   for (uint64_t serial = 14; serial <= 18; ++serial)
     REQUIRE(second.save(serial,
                         Score{"validation accuracy", 1.0 / static_cast<double>(serial), true, 5}));

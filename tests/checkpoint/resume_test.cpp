@@ -382,7 +382,7 @@ TEST_CASE("two resumptions of many ranks are the same to the bit, with each opti
 
 namespace {
 
-// What the files of a checkpoint would say of it.
+// The manifest that the files of such a checkpoint would have.
 CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut>& cuts) {
   RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, 0, "", 0, cuts};
   CheckpointWriter writer("run/checkpoints", {}, run);

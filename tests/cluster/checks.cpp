@@ -1,4 +1,4 @@
-// What must be so in a Scenario, after all that went wrong.
+// The checks at the end of a Scenario, after all its faults.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -221,8 +221,8 @@ void Scenario::check_edges() {
   }
 }
 
-/// Where nothing broke, gossip has moved nothing but differences: what the survivors have, and what
-/// the dead and those who left had at their end, is what all began with and the steps they took.
+/// If no exchange broke, gossip kept the sum: the final x + x~ of all ranks, also of those that
+/// died or left, is the sum of their starts and of the steps that they took.
 void Scenario::check_sums() {
   if (!pairwise() || broken_ > 0) return;
   Account all;

@@ -28,7 +28,7 @@ struct Constants {
   double least_eta = 1e300, most_eta = 0, least_tilde = 1e300, most_tilde = 0;
 };
 
-/// What the consoles of the first `nodes` say is in use.
+/// The constants in use, according to the consoles of the first `nodes`.
 Constants constants_of(SimulatedCluster& cluster, int nodes) {
   for (int p = 0; p < nodes; ++p) {
     cluster.at(p).status_at_s = -1;

@@ -1,4 +1,4 @@
-// What a node makes of those that a run has lost.
+// A node's counts of the ranks that a run has lost.
 #include "actors/cluster/departures.hpp"
 
 #include <cmath>

@@ -80,7 +80,7 @@ struct AfterFaults {
   Carried all;
 };
 
-/// What every seed's run must keep, whatever goes wrong; `prepare` may have more go wrong.
+/// The promises that the run of every seed must keep under all faults; `prepare` may add faults.
 template <class Prepare>
 AfterFaults run_scenarios(const Seeds& seeds, DeviceLink link, const char* test,
                           Prepare&& prepare) {

@@ -98,7 +98,7 @@ class Crowd {
     return text.str();
   }
 
-  /// What there was to do and what it took, since the last of these.
+  /// Notes the work since the last note, and its cost.
   void note(const std::string& phase) {
     const double now = processor_s();
     const double took_s = cluster_.now() - noted_.at_s;

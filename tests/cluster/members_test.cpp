@@ -1,4 +1,4 @@
-// What whole nodes make of what membership spreads, and of a member that lies.
+// The reaction of whole nodes to the news of membership, and to a member that lies.
 //
 //   GRAPEVINE_SEEDS=10000 bin/cluster_test "whatever a member*"   more seeds than the usual 200
 //   GRAPEVINE_SEED=17     bin/cluster_test "whatever a member*"   that one alone, with its log
@@ -434,7 +434,7 @@ namespace {
 
 constexpr int kFew = 3, kSilent = 200;  // nodes; ranks
 
-/// What three nodes have done in five seconds, while there are ranks that answer nobody or not.
+/// The work of three nodes in five seconds, with or without ranks that never answer.
 struct Work {
   uint64_t exchanges = 0;
   double longest_offer_s = 0;  // that a rank waited for
@@ -496,7 +496,7 @@ Settings trained(const Way& way, uint64_t seed) {
   return s;
 }
 
-/// What the honest ranks have exchanged, by the jumps themselves.
+/// The exchanges of the honest ranks, computed from their jumps.
 struct Exchanged {
   size_t both = 0;       // that both ends have applied
   double is_uneven = 0;  // what one end gained there beside what the other lost, relatively
@@ -505,7 +505,7 @@ struct Exchanged {
   std::vector<double> magnitude;
 };
 
-/// What two ends of an exchange have gained together, which is nothing.
+/// The sum of the changes at the two ends of an exchange, which must be 0.
 double unevenness(const RecordedJump& here, const RecordedJump& there) {
   double most = 0;
   for (size_t k = 0; k < here.moved.size(); ++k)
@@ -551,7 +551,7 @@ Exchanged exchanged(const std::vector<RecordedJump>& jumps, const std::vector<Li
     for (size_t k = 0; k < 6; ++k)
       all.magnitude[k] += std::abs(jump.moved[k]);
   }
-  // What rounding is measured by.
+  // The scale of rounding errors.
   const double scale = 1 + *std::ranges::max_element(all.magnitude);
   for (auto& [end, here] : ends) {
     const auto [rank, peer, incarnation, peer_incarnation, number] = end;
@@ -720,7 +720,7 @@ class Siege {
     return false;
   }
 
-  // What has happened since the last look, on edges between honest ranks; and what is kept.
+  // Counts the exchanges since the last look on edges between honest ranks, and keeps the sums.
   void look() {
     for (int p = 0; p < kHonest; ++p) {
       cluster_.at(p).status_at_s = -1;

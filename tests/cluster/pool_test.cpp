@@ -165,7 +165,7 @@ TEST_CASE("a node that is slow costs a run of many nodes its own share and no mo
 
 namespace {
 
-/// What four nodes take beyond the work while one of them leaves: its last count is a second old.
+/// Gradients of four nodes beyond the work, if one leaves: its last count is a second old.
 constexpr uint64_t kAhead = 4 + 20;
 
 /// Four nodes of one rank each, all as fast.

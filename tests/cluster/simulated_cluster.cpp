@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kSize = 6;     // of the model
 constexpr int kMostRanks = 64;  // of a scenario
 
-// What a rank has at the end, from the actor that owns it.
+// Asks the actor that owns a rank for the rank's state at the end.
 void ask_rank(caf::actor_system& system, const StateActor& state, int rank,
               std::function<void(const RankStatePtr&)> then) {
   system.spawn(
@@ -197,7 +197,7 @@ void SimulatedCluster::collect(int process) {
     collect_rank(process, r.rank, at(process).ranks);
 }
 
-/// What it has now; nothing where it is no rank of the process.
+/// Adds the rank's present state; nothing if it is no rank of the process.
 void SimulatedCluster::collect_rank(int process, int rank, std::vector<RankEnd>& into) {
   const auto took = [rank, &into](const RankStatePtr& state) {
     if (!state) return;

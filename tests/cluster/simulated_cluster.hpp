@@ -48,7 +48,7 @@ struct RankEnd {  // of a rank whose node has drained, or was killed
   std::vector<double> sum;  // x + x~; 2 x where there is no twin
 };
 
-/// What ranks have at their end, x + x~, beside what their beginnings and their steps make of it.
+/// The ranks' x + x~ at their end, and its expected value from their start and their steps.
 struct Account {
   int ranks = 0;
   std::vector<double> sum, expected, magnitude;  // by number; what rounding is measured by

@@ -1,4 +1,4 @@
-// How the links of a SimulatedNetwork begin and end, and its consoles.
+// The begin and end of links in a SimulatedNetwork, and its consoles.
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// What the pairwise conversation promises, on many seeded runs: losses, repeats, overtaking, cuts,
-// deaths, new graphs. The promises themselves are in watch.cpp.
+// The promises of the pairwise conversation, on many seeded runs: losses, repeats, overtaking,
+// cuts, deaths, new graphs. The promises themselves are in watch.cpp.
 #include <cmath>
 
 #include "tests/catch.hpp"

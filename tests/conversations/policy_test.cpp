@@ -1,5 +1,5 @@
-// What a rank lets itself be held up by, and how often it talks: the pairwise conversation without
-// lost frames, then with a dead neighbour, then under frames out of nowhere.
+// The waits of a rank and the rate of its exchanges: the pairwise conversation without lost frames,
+// then with a dead neighbour, then under frames that no peer has sent.
 #include <cmath>
 
 #include "kernels/memory/snapshot_pool.hpp"

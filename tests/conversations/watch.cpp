@@ -1,4 +1,4 @@
-// What Gossip watches: requests, frames and offers against what a conversation promises.
+// The checks of Gossip: requests, frames and offers against the promises of a conversation.
 #include <cmath>
 
 #include "kernels/base/check.hpp"

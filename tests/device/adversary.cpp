@@ -28,7 +28,7 @@ void release(const Block& block) {
   if (block.kind != Block::Kind::pinned) munmap(block.data, std::max<size_t>(1, block.bytes));
 }
 
-/// What a descriptor stands for, whichever number it has at whichever process.
+/// The identity of a descriptor's file, equal in all processes.
 std::pair<uint64_t, uint64_t> inode_of(int descriptor) {
   struct stat about {};
   if (::fstat(descriptor, &about) != 0) return {};
@@ -110,7 +110,7 @@ void Adversary::later(double delay_s, const std::shared_ptr<int>& life,
   });
 }
 
-/// What a thread of the device does: it tells, and the host knows what the event stood for.
+/// Imitates a thread of the device: it tells the host that the event has happened.
 void Adversary::post(std::function<void(Fate)> then, Fate fate, std::shared_ptr<Record> record) {
   later(world_.chance(1e-6, 1e-3), process_, [this, then = std::move(then), fate, record] {
     if (record) world_.judge().learn(host_, record->clock);
@@ -432,7 +432,7 @@ void Adversary::run_golden(const Work& w) {
   check_written(w, where, before);
 }
 
-/// What a pass only updates it may leave as it was, and that may be poison.
+/// A pass may leave updated memory as it was, and this may be poison.
 void Adversary::note_written(const Access& a) {
   if (a.mode == Access::Mode::writes) std::memset(written(a), 1, a.bytes);
   if (a.mode != Access::Mode::updates) return;
@@ -442,8 +442,8 @@ void Adversary::note_written(const Access& a) {
     is_written[i] |= now[i] != std::byte{kPoison};
 }
 
-/// What a pass leaves out of what it said it writes is as it was before: the pass is done once more
-/// over other bytes, and none of those may be left.
+/// Finds bytes that a pass announced to write and did not write: the pass runs once more over other
+/// bytes, and none of those may be left.
 void Adversary::check_written(const Work& w, const std::vector<void*>& where,
                               const std::vector<std::vector<std::byte>>& before) {
   std::vector<std::vector<std::byte>> after;
@@ -461,7 +461,7 @@ void Adversary::check_written(const Work& w, const std::vector<void*>& where,
       world_.judge().find("a pass left out some of what it said it writes, at " + at(w.where));
 }
 
-/// Whatever the events allow.
+/// Begins all work that the events allow.
 void Adversary::go_on() {
   for (size_t k = 0; k < queues_.size(); ++k) {
     Queue& q = queues_[k];

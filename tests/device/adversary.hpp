@@ -139,7 +139,7 @@ class Adversary final : public Device {
   std::string name_;
   int host_;
   bool lost_ = false, in_callback_ = false;
-  // What is set to happen is dropped with the life it belongs to.
+  // Events that are due are dropped when the life that they belong to ends.
   std::shared_ptr<int> process_ = std::make_shared<int>(), working_ = std::make_shared<int>();
   std::function<void()> on_lost_;
   std::map<const std::byte*, Area> areas_;  // by first address

@@ -1,4 +1,4 @@
-// What the adversary does and what it finds: a sentence for each thing that it promises.
+// The faults that the adversary makes and the errors that it finds: one test for each promise.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -12,7 +12,7 @@ namespace grapevine::testing {
 template <class Stream>
 class CachingHost {
  public:
-  /// What a record on a stream answers: false where it fails.
+  /// `record` is called for each record on a stream; false: it fails.
   explicit CachingHost(std::function<bool(Stream)> record) : record_(std::move(record)) {}
 
   class Block {

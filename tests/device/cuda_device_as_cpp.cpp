@@ -1,2 +1,2 @@
-// What is tested on FakeCuda, as C++: it has no kernels.
+// The file under test on FakeCuda, compiled as C++: it has no kernels.
 #include "kernels/gpu/cuda_device.cu"

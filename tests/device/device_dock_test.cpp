@@ -1,5 +1,5 @@
-// What leaves a device for another process, and what arrives: the very bytes, handed on when they
-// are there, or not at all.
+// Payloads from a device to another process and back: exactly the sent bytes are delivered, once
+// they are complete, or none.
 #include "actors/device/device_dock.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ NcclAnswer FakeNccl::begin(const NcclId&, int, NcclComm& out) {
   return init;
 }
 
-/// What is received is the number of the exchange.
+/// The received payload is the number of the exchange.
 NcclAnswer FakeNccl::transfer(NcclComm comm, const NcclTransfer& t) {
   const float read = t.sent_bytes > 0 ? *static_cast<const float*>(t.sent) : 0;
   std::fill_n(static_cast<float*>(t.received), t.received_bytes / sizeof(float),

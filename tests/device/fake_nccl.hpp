@@ -25,7 +25,7 @@ class FakeNccl {
   FakeNccl(AdverseWorld& world, Adversary& device) : world_(world), device_(device) {}
   NcclCalls calls();
 
-  // What the next calls answer:
+  // The answers of the next calls:
   NcclAnswer init = NcclAnswer::in_progress, exchange = NcclAnswer::in_progress;
   bool makes_comm = true;
   std::function<void(size_t)> on_given_up = [](size_t) {};

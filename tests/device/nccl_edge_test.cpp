@@ -97,7 +97,7 @@ struct Bench {
   size_t out() const { return snapshots->in_use() + received->in_use(); }
 };
 
-/// What an edge has told, of which it may tell but one end of each exchange and of itself.
+/// The calls of an edge: at most one end of each exchange, and one end of the edge.
 struct Told {
   int connected = 0, arrived = 0, broken = 0, ends = 0;  // ends: of exchange 1
   bool is_wrong = false;

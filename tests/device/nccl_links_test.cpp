@@ -392,7 +392,7 @@ class Stranger {
     nccl_.calls.init(id, 0, comm_);
     town_.tell(name_, node, {kEdge, NcclConnect{id, NcclWorld::kVersion}});
   }
-  /// What it was last told of that kind; null: nothing.
+  /// The last message of that kind that it got; null: none.
   template <class Kind>
   const Kind* heard() const {
     const Kind* last = nullptr;
@@ -410,7 +410,7 @@ class Stranger {
   NcclComm comm_ = nullptr;
 };
 
-/// What a's payloads for b do not notice.
+/// Checks nodes that the payloads of a for b must not affect.
 void check_others(Town& town, uint64_t k) {
   town["a"].send(1, static_cast<float>(k), k);
   town.go_on();

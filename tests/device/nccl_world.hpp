@@ -22,10 +22,10 @@ class NcclWorld {
   Nccl of(Adversary& device, int version = kVersion);
   /// The process of a device has died, which its peers may hear of or not.
   void kill(Adversary& device);
-  /// Whatever has been given up ends now, and tells nobody.
+  /// Destroys all communicators that were given up, and tells nobody.
   void clear();
 
-  // How often, from 0 to 1:
+  // Probabilities of faults:
   double begins_not = 0;     // an end cannot begin to connect
   double meets_never = 0;    // two ends that could meet
   double queues_never = 0;   // an exchange that both have begun

@@ -69,7 +69,7 @@ void Owner::again(std::function<void()> what) {
   });
 }
 
-/// What the device tells becomes a message to itself.
+/// A call of the device becomes a message to this owner.
 void Owner::when(const Fence& fence, std::function<void()> then, Where where) {
   ++asked_;
   fences_.when(
@@ -172,8 +172,8 @@ void Owner::compute(size_t rank, Lease copy) {
   Fence computed;
   if (!ok(device_.launch(lane, accesses, work)) || !ok(fences_.record(lane, computed))) return;
   gradient.set_ready(computed);
-  // What a lane reads goes back when the host knows that it has been read: a slot behind a gradient
-  // would let the next pass of all ranks wait for it.
+  // A lane's copy is released when the host knows that it has been read. If its slot waited for the
+  // gradient, the next pass of all ranks would wait for it, too.
   if (outside_.leaves_out("keep", Where::current())) copy = {};
   when(computed, [this, rank, gradient, copy] { step(rank, gradient); });
 }

@@ -1,4 +1,4 @@
-// What a test needs to be the owner of devices of one world: a queue of tasks, and payloads.
+// Makes a test the owner of the devices of one world: a queue of tasks, and payloads.
 #pragma once
 #include <deque>
 #include <functional>

@@ -1,9 +1,9 @@
 // Threaded: a Device whose streams are threads, for the thread sanitizer.
 //
-// What an event orders is ordered here by one release and one acquire, and nothing else is: queues
-// have one writer and one reader and no lock. So two touches that no event orders are a data race
-// of two threads, which the sanitizer finds by means that the adversary knows nothing of. It never
-// fails, and memory of the device can be touched by anybody: it lies in memfds, so other processes
+// An event orders two accesses here by one release and one acquire. Nothing else orders them: a
+// queue has one writer, one reader and no lock. So two accesses without an event between them are a
+// data race of two threads, which the sanitizer finds independently of the adversary. This device
+// never fails, and any thread can access its memory. The memory is in memfds, so other processes
 // can open it, too.
 #pragma once
 #include <atomic>

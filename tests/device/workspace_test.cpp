@@ -1,5 +1,5 @@
-// What passes on a device need beside it: memory that is lent, numbers that are asked for, and
-// vectors that are carried there and back.
+// The workspace of passes on a device: lent memory, requested numbers, and vectors that are copied
+// there and back.
 #include "kernels/passes/workspace.hpp"
 
 #include <cmath>

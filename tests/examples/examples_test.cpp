@@ -110,7 +110,7 @@ TEST_CASE("the sink of one's own prints what it promises") { keeps_its_promise("
 
 TEST_CASE("each of four guests in C++ prints what it promises") {
   const std::string bin = GRAPEVINE_BINARY_DIR "/bin/";
-  // What guests say is passed on to standard error.
+  // The output of guests is passed on to standard error.
   const Ran ran = run("../grapevine launch --guests 4 --no-save -- " + bin + "11_guest 2>&1");
   CHECK(ran.status == 0);
   for (int guest = 0; guest < 4; ++guest)

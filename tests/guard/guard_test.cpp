@@ -1,4 +1,4 @@
-// What a far peer may move: the promises of actors/guard/guard.hpp, one a sentence.
+// The change that a far peer may cause: the promises of actors/guard/guard.hpp, one per test.
 #include "actors/guard/guard.hpp"
 
 #include <array>

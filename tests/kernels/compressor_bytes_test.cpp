@@ -1,5 +1,5 @@
-// What a compressor costs, and what its bytes do not depend on: threads, builds, odd numbers. And
-// what is refused.
+// The cost of a compressor. Its bytes do not depend on threads, builds or odd numbers. And the
+// refusals.
 #include <cmath>
 
 #include "kernels/base/fork_join.hpp"

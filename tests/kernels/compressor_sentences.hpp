@@ -1,5 +1,5 @@
-// What must hold of every compressor and of Moniqua on any device: the bytes and the numbers of the
-// CPU.
+// Holds for every compressor and for Moniqua on any device: they give the bytes and the numbers of
+// the CPU.
 #pragma once
 #include <cmath>
 #include <string>

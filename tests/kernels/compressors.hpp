@@ -1,5 +1,5 @@
-// What the sentences about compressors share: all kinds, a layout of awkward tensors, and C(v) by
-// way of its bytes.
+// Shared by the tests of compressors: all kinds, a layout of awkward tensors, and C(v) decoded from
+// its bytes.
 #pragma once
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-// What must hold of every pass on any device: it leaves the bits that the CPU leaves.
+// Holds for every pass on any device: it gives the same bits as the CPU.
 #pragma once
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the passes promise to the rules: mixing is a semigroup, sums are kept, averaging is the
+// The promises of the passes to the rules: mixing is a semigroup, sums are kept, averaging is the
 // special case.
 #include <cmath>
 #include <cstring>

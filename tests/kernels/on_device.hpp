@@ -72,7 +72,7 @@ class OnDevice {
     return value;
   }
 
-  /// What is queued has happened.
+  /// Waits until all queued work is done.
   void finish() {
     check(device_.record(event_, stream_));
     Fate fate = device_.query(event_);

@@ -17,7 +17,7 @@ namespace {
 using Real = long double;
 constexpr Execution kCpu{};
 
-/// What a pass should leave in v, x, x~ and its output, element by element.
+/// The expected v, x, x~ and output after a pass, element by element.
 struct Expected {
   Real v, x, x_tilde, out;
 };

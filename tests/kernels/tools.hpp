@@ -1,5 +1,5 @@
-// What the sentences about kernels share: filled vectors, their numbers, and a child process that
-// is meant to die.
+// Shared by the tests of kernels: filled vectors, their numbers, and a child process that is meant
+// to die.
 #pragma once
 #include <signal.h>
 #include <sys/wait.h>

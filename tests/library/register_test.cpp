@@ -1,4 +1,4 @@
-// What a program adds to the library under names of its own, through <grapevine/extend.hpp>.
+// Methods, graphs and more that a program adds under its own names, by <grapevine/extend.hpp>.
 #include <grapevine/extend.hpp>
 
 #include <atomic>

@@ -35,7 +35,7 @@ Settings run_alone() {
 
 const auto bowl = [] { return std::make_shared<Bowl>(); };
 
-/// What is saved in `out` is that of a run that was stopped after `gradients`.
+/// Leaves in `out` the files of a run that was stopped after `gradients`.
 void leave(const Settings& settings, const std::string& out, uint64_t gradients) {
   std::atomic<int> interrupts{0};
   RunHooks hooks;

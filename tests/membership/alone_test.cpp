@@ -1,5 +1,5 @@
-// What one node promises whatever those say with whom it has links: they are a test's, and answer
-// nothing that the test does not say.
+// The promises of one node, whatever its peers send. The test plays the peers, which send only
+// messages that the test gives.
 #include <algorithm>
 
 #include "actors/membership/membership.hpp"

@@ -34,7 +34,7 @@ std::unique_ptr<World> converged(int count, uint64_t seed) {
   return world;
 }
 
-// What `from` says to `to`, past the links: as if on the link that stands.
+// Sends a packet of `from` to `to` without the network, as if on their link.
 void say(World& world, int from, int to, const MembershipPacket& packet) {
   const auto bytes = encode_control(packet);
   REQUIRE(bytes);

@@ -1,4 +1,4 @@
-// What membership promises when nothing or one thing goes wrong, and the times that it takes.
+// The promises of membership without faults and with one fault, and the times that it takes.
 #include <set>
 
 #include "tests/catch.hpp"

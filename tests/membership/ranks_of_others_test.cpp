@@ -1,4 +1,4 @@
-// What becomes of a node's ranks when it is gone, and of a node whose link breaks.
+// The ranks of a node that is gone, and a node whose link breaks.
 #include "tests/catch.hpp"
 #include "tests/membership/world.hpp"
 

@@ -1,5 +1,5 @@
-// What a member table promises in whatever order it hears things: one content, one epoch, one
-// place for every rank; and what a packet of news may weigh.
+// The promises of a member table, for any order of its news: one content, one epoch, one place for
+// every rank; and the bounds of a packet of news.
 #include <algorithm>
 #include <set>
 

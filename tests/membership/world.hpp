@@ -63,7 +63,7 @@ class World {
   /// Calls f(membership, effects) as an event of that node.
   void act(int node, const std::function<void(Membership&, MembershipEffects&)>& f);
 
-  // What is so.
+  // The state of the world.
   int count() const { return static_cast<int>(nodes_.size()); }
   bool stopped(int node) const { return nodes_[index(node)].stopped; }
   bool running(int node) const { return nodes_[index(node)].alive && !nodes_[index(node)].stopped; }

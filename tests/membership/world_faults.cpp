@@ -1,4 +1,4 @@
-// What goes wrong in a World, and what is so in it.
+// The faults of a World, and the checks of its state.
 #include <algorithm>
 #include <limits>
 #include <utility>

@@ -37,7 +37,7 @@ struct Said {
   size_t allocated = 0;  // while it was decoded
 };
 
-/// What is said of a message that `fill` writes, and what reading it costs.
+/// The refusal of a message that `fill` writes, and the cost of reading it.
 template <class Fill>
 Said said_of(Fill fill) {
   capnp::MallocMessageBuilder builder;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kLimitBytes = 1 << 20;
 
-// Where each field lies in the 88 bytes, as messages/FORMAT.md tells other languages.
+// The offset of each field in the 88 bytes, as in messages/FORMAT.md.
 constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22,
                  kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72, kBoundAt = 80,
                  kAllowanceAt = 84;
@@ -247,8 +247,8 @@ TEST_CASE(
     CHECK_FALSE(*decoded == data_header());
     CHECK(encode(*decoded) == flipped);
   }
-  // What no codec can notice: ranks, incarnations, part, epoch, number, small counts, alpha_tilde,
-  // bound.
+  // No codec can notice changes of ranks, incarnations, part, epoch, number, small counts,
+  // alpha_tilde, bound.
   CHECK(accepted >= 5 * 32 + 2 * 64);
   CHECK(accepted <= 5 * 32 + 5 * 64 + 8);
 }

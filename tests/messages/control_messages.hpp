@@ -98,7 +98,7 @@ inline std::vector<ControlMessage> one_of_each() {
           NcclTalk{32, NcclRequest{30, 31, data}}};
 }
 
-/// What is said about a communicator, one of each kind.
+/// One message of each kind about a communicator.
 inline std::vector<NcclTalk> one_talk_of_each() {
   FrameHeader message;
   message.kind = FrameKind::message;

@@ -1,4 +1,4 @@
-// What is signed: every field that a node says of itself, each in bytes of its own.
+// The signed bytes: each field of a node's statement about itself has its own bytes.
 #include "messages/facts.hpp"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What guests say: a record has one encoding at fixed places, and what is none is refused.
+// The records of guests: each has one encoding at fixed offsets, and other bytes are refused.
 #include <cmath>
 #include <cstring>
 

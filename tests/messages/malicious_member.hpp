@@ -21,7 +21,7 @@ class MaliciousMember {
   MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others,
                   SignAs sign_as = {}, uint64_t run = 1);
 
-  /// What an honest node has told it: the best lies are near the truth.
+  /// Learns from an honest node's packet: the best lies are near the truth.
   void hear(const MembershipPacket&);
   void hear(const FrameHeader&);
 
@@ -72,7 +72,7 @@ class MaliciousMember {
   uint64_t last_edge_ = 0, last_exchange_ = 0;
 };
 
-/// What any member does that wants to stay one: outlives what is said of its own record, and
+/// Does what every member must do to stay one: it refutes statements about its own record, and
 /// answers a ping.
 void outlive(Member& own, const MembershipPacket& said, const Signing&, uint64_t run);
 MembershipPacket ack_of(const MembershipPacket& ping);

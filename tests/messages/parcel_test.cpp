@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kLimitBytes = 1 << 20;
 
-// Where some fields lie in the 88 bytes, as wire.capnp places them.
+// The offsets of some fields in the 88 bytes, as in wire.capnp.
 constexpr size_t kVersionAt = 16, kDTypeAt = 18, kWayAt = 20, kKindAt = 22, kCountAt = 24,
                  kOffsetAt = 48, kSpareAt = 56;
 

@@ -1,4 +1,4 @@
-// What a guest trains, as an objective: its layout, its start, and its names in the saved model.
+// A guest's model as an objective: its layout, its start, and its names in the saved model.
 #include <cmath>
 #include <cstring>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What the tests of analytic objectives share: points in double, and what an objective says of
+// Shared by the tests of analytic objectives: points in double, and an objective's values at
 // them.
 #pragma once
 #include <cmath>

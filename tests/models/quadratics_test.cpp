@@ -23,7 +23,7 @@ ObjectiveSpec quadratics(int ranks, int dim, double mu, double zeta2, double r0)
   return spec;
 }
 
-/// Where gradient descent of all ranks together comes to rest.
+/// The limit of gradient descent of all ranks together.
 Point descended(Objective& objective, int ranks, int steps = 800) {
   Point x(objective.layout().size());
   for (int step = 0; step < steps; ++step) {

@@ -215,7 +215,7 @@ TEST_CASE(
 
 namespace {
 
-/// What becomes of a pickle: its complaint, or nothing.
+/// The error of a pickle; empty: it is read.
 std::string complaint_of(const std::string& pickle) {
   const auto* const first = reinterpret_cast<const uint8_t*>(pickle.data());
   size_t at = 0;

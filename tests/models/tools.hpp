@@ -1,4 +1,4 @@
-// What the tests of models/ share: a scratch folder, packed files, small data sets, the real ones.
+// Shared by the tests of models/: a scratch folder, packed files, small and real data sets.
 #pragma once
 #include <cstdint>
 #include <string>

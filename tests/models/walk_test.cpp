@@ -1,4 +1,4 @@
-// What is set aside, and how ranks walk on where others had stopped.
+// Samples that are set aside, and ranks that continue in the data where others had stopped.
 #include "models/walk.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Dealt dealt(const std::string& name, int ranks, uint64_t seed = 3, double aside 
   return std::move(*made);
 }
 
-/// How often each sample has been taken.
+/// The number of times that each sample was taken.
 struct Takings {
   std::vector<int> times = std::vector<int>(kSamples, 0);
 

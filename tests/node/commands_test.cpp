@@ -1,4 +1,4 @@
-// What processes are told by environment and launch: pure functions.
+// The settings that processes get from the environment and from launch: pure functions.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -177,7 +177,7 @@ TEST_CASE("one process of one is started as if alone, whoever starts it") {
        {"SLURM_STEP_ID", "4294967290"},
        {"SLURM_STEP_NUM_TASKS", "1"},
        {"SLURM_STEP_NODELIST", "localhost"}},
-      // What a batch script runs itself.
+      // A program that a batch script runs itself.
       {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "localhost"}},
       {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
       {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}};

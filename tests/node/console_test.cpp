@@ -1,4 +1,4 @@
-// What a console sees of nodes that train, and what it means that one leaves.
+// The view of a console on nodes that train, and on a node that leaves.
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -95,7 +95,7 @@ class Answering {
   std::thread thread_;
 };
 
-/// Where something stands in an object, of arrays the first element alone.
+/// The paths of all values in an object; of an array only its first element.
 void paths_in(const Json& value, const Json::json_pointer& at, std::vector<std::string>& paths) {
   if (!at.empty()) paths.push_back(at.to_string());
   if (value.is_object())

@@ -53,7 +53,7 @@ bool tells_event(const Json& status) {
   return status["events"].dump().find("ALARM: at ") != std::string::npos;
 }
 
-/// What it told last while an alarm of this kind stood, with the alarm's event if that came: alarms
+/// The node's last status with an alarm of this kind, with the alarm's event if that came: alarms
 /// are read as the status is written, events a moment before.
 std::optional<Json> status_with_alarm(Process& node, const std::string& kind) {
   const std::string address = node.address();

@@ -1,4 +1,4 @@
-// How runs of several processes end, what a process writes of that, and what the time went to.
+// The end of runs of several processes: the report that a process writes, and the use of its time.
 #include <csignal>
 
 #include "tests/app/tools.hpp"

@@ -35,7 +35,7 @@ constexpr double kMibAtMost = 1024;
 const std::vector<std::string> kJob = {"--method=ad_psgd", "--topology=complete", "--gradients=0",
                                        "--until=600"};
 
-/// What a process of this job says of it: the first message to whom it is told to join.
+/// The hello of a process of this job: its first message to the node that it joins.
 Hello hello_of_job(const Scratch& scratch) {
   const std::string path = scratch.path("socket");
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);

@@ -100,7 +100,7 @@ Json ready_status() {
           {"alarms", Json::array()}};
 }
 
-// What each family says of itself holds for its series: counters end in _total in the text format.
+// Each family's type fits its series: counters end in _total in the text format.
 void check_page(const std::string& page) {
   std::istringstream lines(page);
   std::string family, type;

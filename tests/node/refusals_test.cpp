@@ -1,4 +1,4 @@
-// What is refused when processes meet: one line with the reason, exit status 1 or 2.
+// Refusals between processes that connect: one line with the reason, exit status 1 or 2.
 #include <csignal>
 
 #include "tests/app/tools.hpp"

@@ -22,7 +22,7 @@ using namespace grapevine::test;
 
 namespace {
 
-/// Where the second node of a launch listens.
+/// The address of the second node of a launch.
 std::string address_of_second(Process& launcher) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   const std::string says = ".1 listens on ";

@@ -1,5 +1,5 @@
-// What people are told of a run of several processes while it goes on: how far it is, how long it
-// takes yet, and in which words.
+// The lines about a run of several processes while it trains: its progress and the remaining time,
+// and their wording.
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>

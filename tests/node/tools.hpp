@@ -1,4 +1,4 @@
-// What the tests of several processes share: a node that goes on while the test looks at it.
+// Shared by the tests of several processes: a node that continues while the test reads its output.
 #pragma once
 #include <functional>
 #include <memory>

@@ -14,7 +14,7 @@ MemberWork member(uint64_t id, uint64_t number, uint64_t taken, double rate = 0,
   return {id, "m" + std::to_string(id), ranks, is_live, number, taken, rate};
 }
 
-/// How many gradients a rank here takes, one after the other.
+/// The number of gradients that a rank here takes, one after the other.
 uint64_t takes(WorkPool& pool, double now, uint64_t most = 10000) {
   uint64_t count = 0;
   for (; count < most && !pool.is_enough(now); ++count)

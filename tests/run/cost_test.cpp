@@ -1,4 +1,4 @@
-// What the time of a run went to, on the virtual clock, where it is known beforehand.
+// The use of a run's time on the virtual clock, where it is known beforehand.
 #include <caf/scoped_actor.hpp>
 #include <chrono>
 #include <cmath>

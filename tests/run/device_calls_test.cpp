@@ -1,5 +1,5 @@
-// What a gradient and an exchange cost in calls of the device, counted on one that does nothing and
-// always has something to be waited for. kernels/MEASURED.md has the table.
+// The number of device calls of a gradient and of an exchange. The device here does nothing, and
+// its work is never done at once. kernels/MEASURED.md has the table.
 #include <atomic>
 #include <memory>
 #include <sstream>

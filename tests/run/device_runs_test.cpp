@@ -375,7 +375,7 @@ TEST_CASE("a device that answers no more is lost in the end, whichever call is i
 
 namespace {
 
-/// What scripts train: it has no gradients of its own.
+/// An objective of scripts: it has no gradients of its own.
 class OfScripts final : public Objective {
  public:
   explicit OfScripts(std::shared_ptr<Objective> of) : of_(std::move(of)) {}

@@ -46,7 +46,7 @@ struct Home final : Links {
 
   Payload filled_with(float value, size_t count = kCount);
   void send(uint32_t to, float value, uint64_t number = 1, size_t count = kCount);
-  /// What has come is what was sent: the device finds out, in a pass.
+  /// A pass on the device checks that the received value is the sent one.
   void check_value(const Frame&, float value);
 
   // Links.

@@ -79,8 +79,8 @@ MakeWorker wild(double factor) {
   };
 }
 
-/// What an analytic objective is, but that from its 20th gradient on a rank's have `poison` in
-/// them. Its losses are finite, so its own node does not end.
+/// An analytic objective, except that the gradients of a rank contain `poison` from the 20th one
+/// on. Its losses are finite, so its own node does not end.
 class Poisoned final : public Objective {
  public:
   Poisoned(std::shared_ptr<Objective> sound, double poison)

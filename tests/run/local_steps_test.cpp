@@ -68,7 +68,7 @@ uint64_t gradients_of(const RunResult& r, int rank) {
   return 0;
 }
 
-/// What one rank does alone, in plain doubles: SGD with momentum, or AdamW, at a constant rate.
+/// The steps of one rank alone, in plain doubles: SGD with momentum, or AdamW, at a constant rate.
 struct Loop {
   std::shared_ptr<Objective> objective;
   int rank = 0;

@@ -65,7 +65,7 @@ class Bowls final : public Analytic {
   Evaluation evaluate(int, int, ConstVec) override { return only_loss(0); }
   std::string description() const override { return "bowls"; }
 
-  /// Whose gradients were taken, one after the other.
+  /// The ranks whose gradients were taken, in this order.
   const std::vector<int>& order() const { return order_; }
 
  private:

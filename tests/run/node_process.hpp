@@ -23,8 +23,8 @@ class NodeProcess {
   ~NodeProcess();
   NodeProcess(const NodeProcess&) = delete;
 
-  /// What was started, in that process: false in any other. `settings` are those of the run but for
-  /// ranks and link.
+  /// Runs the node, in the process that was started for it; returns false in any other. `settings`:
+  /// those of the run, except ranks and link.
   static bool serve(Settings settings, const std::function<std::unique_ptr<Device>()>& device);
 
   const std::string& address() const { return address_; }

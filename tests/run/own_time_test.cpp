@@ -1,5 +1,5 @@
-// What is a rank's own: how long its gradients take, what it was busy with, and what it comes back
-// with.
+// The properties of a single rank: the length of its gradients, its use of time, and the state that
+// it returns with.
 #include <algorithm>
 #include <cmath>
 

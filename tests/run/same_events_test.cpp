@@ -1,4 +1,4 @@
-// What a seed does, held to the bit: the hash of all events of a run, and that of the parameters at
+// The results of a seed, to the bit: the hash of all events of a run, and that of the parameters at
 // its end, for ten seeds of five methods. A change of structure leaves both as they are. Where the
 // order or the number of frames is meant to change, the events' hashes change with it, in a commit
 // that does nothing else and says why; the parameters' may not change for another reason than

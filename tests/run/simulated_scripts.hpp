@@ -19,7 +19,7 @@ struct ScriptOptions {
   double spoils_at = 0;                 // after so many steps one number is none; 0: never
 };
 
-/// What scripts have seen.
+/// The events that scripts have seen.
 struct ScriptLog {
   uint64_t steps = 0;  // answered
   uint64_t first = 0;  // of the rank, when the script first had parameters

@@ -1,4 +1,4 @@
-// What the time of ranks is charged to, and how it is added up.
+// The accounts of a rank's time, and their sums.
 #include <cmath>
 
 #include "actors/settings/rank_ledger.hpp"

@@ -1,4 +1,4 @@
-// What is refused before a run, beyond single values: settings that do not go together.
+// Refusals before a run, beyond single values: settings that exclude each other.
 #include "actors/settings/settings.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What graphs and their spectra cost. Rates are those of the spec, or each times a random factor
-// ("uneven"), which takes the closed forms away.
+// The cost of graphs and their spectra. Rates are those of the spec, or each times a random factor
+// ("uneven"), for which there are no closed forms.
 #include <benchmark/benchmark.h>
 
 #include "kernels/base/random.hpp"

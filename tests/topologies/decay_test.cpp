@@ -1,6 +1,6 @@
-// How fast gossip forgets: that the second-moment equations are what they are said to be, and what
-// the theory promises of the constants that spectrum() gives (Nabli, Belilovsky, Oyallon, NeurIPS
-// 2023, Prop. 3.6). The table of decay rates is held by the rules that run (rules_constants_test).
+// The decay of differences by gossip: checks the second-moment equations, and the bounds that the
+// theory gives for the constants of spectrum() (Nabli, Belilovsky, Oyallon, NeurIPS 2023, Prop.
+// 3.6). rules_constants_test checks the table of decay rates with rules that run.
 #include <cmath>
 
 #include "tests/algorithms/second_moments.hpp"

@@ -1,4 +1,4 @@
-// What a user gets wrong, and the one line that she reads then.
+// A user's mistakes, and the one line that tells each.
 #include <limits>
 
 #include "tests/topologies/tools.hpp"

@@ -1,4 +1,4 @@
-// What the tests of topologies/ share: a graph or a failed test, any graph for a property, files.
+// Shared by the tests of topologies/: a graph or a failed test, random graphs, files.
 #pragma once
 #include <rapidcheck.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ inline Topology graph(const std::string& spec, int ranks, double rate = 1) {
   return *std::move(made);
 }
 
-/// What spectrum() finds, or a failed test.
+/// The result of spectrum(), or a failed test.
 inline Spectrum spectrum_of(const Topology& made, std::span<const double> rates = {}) {
   auto solved = spectrum(made, rates);
   INFO(made.name() << (solved ? "" : ": " + solved.error().message));

@@ -1,4 +1,4 @@
-// Where payloads go: pools that end, each for its own kind and its own node.
+// The destinations of payloads: pools that end, each for its own kind and its own node.
 #include "actors/transport/arrivals.hpp"
 
 #include <vector>

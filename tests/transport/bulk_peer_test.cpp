@@ -1,5 +1,5 @@
-// What a valid peer may not say on its bulk link: it loses that link, the reason is counted, and
-// nothing else happens.
+// Forbidden records of a valid peer on its bulk link: it loses that link, the reason is counted,
+// and nothing else happens.
 #include <sys/mman.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the tests of bulk links send, and over which path.
+// The frames that the tests of bulk links send, and their paths.
 #pragma once
 #include "actors/transport/links.hpp"
 

@@ -1,4 +1,4 @@
-// What a plan does to frames between real nodes: at the half of a link that LinkTransport is.
+// The faults of a plan on frames between real nodes, in LinkTransport, one half of a link.
 #include <cmath>
 #include <utility>
 

@@ -144,7 +144,7 @@ size_t threads_of_process() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-/// What is written on standard error while `happens`.
+/// The text written on standard error during `happens`.
 std::string said_on_standard_error(const std::function<void()>& happens) {
   char name[] = "/tmp/grapevine-stderr-XXXXXX";
   const int file = ::mkstemp(name), before = ::dup(STDERR_FILENO);

@@ -139,7 +139,7 @@ namespace {
 
 enum class End { closes, resets };
 
-/// How the connection ends when its socket is closed.
+/// Chooses how the connection ends when its socket is closed.
 void choose_end(int fd, End how) {
   const linger at_once{1, 0};
   if (how == End::resets) ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

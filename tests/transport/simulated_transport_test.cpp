@@ -34,7 +34,7 @@ class Links {
           arrivals_.push_back({at - now_, to, std::move(frame)});
         }) {}
 
-  /// How many copies of it arrive.
+  /// Returns the number of copies that arrive.
   size_t send(double now, const FrameHeader& h, const Lease& payload = {}) {
     now_ = now;
     const size_t before = arrivals_.size();

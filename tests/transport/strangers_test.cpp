@@ -1,4 +1,4 @@
-// What strangers and malicious peers can do: nothing that anybody else notices.
+// Strangers and malicious peers do nothing that any other peer notices.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -86,7 +86,7 @@ class TestNode {
     return look();
   }
 
-  // What has come. Read them in wait and look only.
+  // The events so far. Read them in wait and look only.
   std::map<std::string, std::vector<Hello>> ups;
   std::map<std::string, std::vector<std::string>> downs;  // the reasons
   std::vector<std::pair<std::string, ControlMessage>> messages;

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 Option = Union[str, int, float, bool, Sequence[Union[str, int, float, bool]]]
 
 
-# Where a wheel has the program.
+# The path of the program in a wheel.
 BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "grapevine")
 
 

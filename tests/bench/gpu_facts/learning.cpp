@@ -1,4 +1,4 @@
-// How the host comes to know that an event has come, and what calls and bells cost.
+// Ways in which the host learns that an event has happened, and the cost of calls and bells.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -10,7 +10,7 @@
 namespace grapevine::facts {
 namespace {
 
-/// What a function of the host sets, and a thread waits for.
+/// A function of the host rings it, and a thread waits for it.
 class Bell {
  public:
   void ring_behind(cudaStream_t stream) {
@@ -130,8 +130,8 @@ void ask_cost() {
              host * kMicro));
 }
 
-/// What stands between two kernels that follow each other on a stream. All is queued behind work
-/// that stands still, so the host's own pace does not count.
+/// The gap between two kernels that follow each other on a stream. All is queued after work that
+/// stands still, so the host's own pace does not count.
 void ask_bubbles() {
   constexpr int kKernels = 50;
   const cudaStream_t stream = make_stream(), twin = make_stream();

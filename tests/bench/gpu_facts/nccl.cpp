@@ -34,7 +34,7 @@ ncclUniqueId meeting_point() {
   return id;
 }
 
-/// What it has come to once it is no longer under way, or when the time is over.
+/// The communicator's result once it is no longer in progress, or when the time is over.
 ncclResult_t await_end(ncclComm_t comm, double limit_s) {
   ncclResult_t state = ncclInProgress;
   const auto is_done = [&] {
@@ -44,7 +44,7 @@ ncclResult_t await_end(ncclComm_t comm, double limit_s) {
   return state;
 }
 
-/// How long it took, on a thread of its own; negative: it has not returned within 10 s.
+/// The seconds that an abort takes, on its own thread; negative: it did not return within 10 s.
 double abort_s(ncclComm_t comm) {
   const auto done = std::make_shared<std::atomic<bool>>(false);
   std::thread([comm, done] {

@@ -47,7 +47,7 @@ void ask_event() {
   ask_never_recorded();
 }
 
-/// What a copy of pageable memory does behind 100 ms of work: the product has none.
+/// A copy of pageable memory after 100 ms of work: the product has no such copy.
 void ask_pageable() {
   constexpr double kWork_s = 0.1;
   for (const size_t bytes : {size_t{4} << 10, size_t{64} << 20}) {

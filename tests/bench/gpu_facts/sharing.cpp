@@ -35,7 +35,7 @@ class Mapped {
     must(GV_FACTS_DRIVER(cuMemCreate)(&handle, kBytes, &p, 0));
     return Mapped(handle);
   }
-  /// What the partner has sent; the descriptor is closed at once.
+  /// Maps the memory that the partner has sent; the descriptor is closed at once.
   static Mapped from(const Partner& partner) {
     must(cudaFree(nullptr));
     int descriptor = -1;

@@ -1,4 +1,4 @@
-// What every question to a GPU needs: how its answer is said, calls that must work, and time.
+// Shared by all questions to a GPU: the wording of answers, calls that must work, and time.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@ namespace grapevine::facts {
 
 using Where = std::source_location;
 
-/// What ends a question without an answer: a call failed that has to work, or a process is gone.
+/// Ends a question without an answer: a call failed that has to work, or a process is gone.
 struct NoAnswer : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -24,7 +24,7 @@ unsigned others(cudaStream_t, const unsigned* words, size_t count, unsigned valu
 void watch(cudaStream_t, const unsigned* words, size_t count, unsigned value, const int* pinned,
            unsigned* others);
 
-/// What an exchange does to x and x~ at its end, four numbers at a time; size in such fours.
+/// The jump of x and x~ at the end of an exchange, four numbers at a time; size in such fours.
 struct Jump {
   const float4* sent;
   const float4* received;
