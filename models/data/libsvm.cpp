@@ -29,7 +29,7 @@ bool parsed(std::string_view text, Number& value) {
 Status take_line(std::string_view line, int features, Samples& samples) {
   const std::string_view label = next_word(line);
   if (label != "+1" && label != "1" && label != "-1") {
-    return world_error(fmt::format("the label is {}, accepted: +1, -1", quoted(label)));
+    return world_error(fmt::format("the label is {}, accepted: +1, -1", excerpt(label)));
   }
   if ((samples.features.size() + static_cast<size_t>(features)) * sizeof(float) > kMaxDenseBytes) {
     return world_error(fmt::format("the dense rows so far fill the {} bytes that are accepted",
@@ -45,7 +45,7 @@ Status take_line(std::string_view line, int features, Samples& samples) {
     float value = 0;
     if (colon == std::string_view::npos || !parsed(pair.substr(0, colon), index) ||
         !parsed(pair.substr(colon + 1), value) || !std::isfinite(value)) {
-      return world_error(fmt::format("found {}, accepted: index:value", quoted(pair)));
+      return world_error(fmt::format("found {}, accepted: index:value", excerpt(pair)));
     }
     if (index <= previous || index > features) {
       return world_error(

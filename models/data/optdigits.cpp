@@ -25,7 +25,7 @@ Status take_line(std::string_view line, Samples& samples) {
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size() || value < 0 || value > largest) {
       return world_error(
-          fmt::format("number {} is {}, accepted: 0 to {}", column + 1, quoted(cell), largest));
+          fmt::format("number {} is {}, accepted: 0 to {}", column + 1, excerpt(cell), largest));
     }
     if (last)
       samples.labels.push_back(static_cast<uint16_t>(value));

@@ -134,7 +134,7 @@ Result<OwnData> from_tensors(const std::string& path) {
       (test_inputs == nullptr) != (test_targets == nullptr)) {
     std::string there;
     for (const TensorInfo& info : file->tensors())
-      if (there.size() < 200) there += (there.empty() ? "" : ", ") + quoted(info.name);
+      if (there.size() < 200) there += (there.empty() ? "" : ", ") + excerpt(info.name);
     return user_error(
         fmt::format("{} has tensors {}, accepted: train_inputs, train_targets, test_inputs and "
                     "test_targets, or inputs and targets",
@@ -155,7 +155,8 @@ Result<OwnData> from_tensors(const std::string& path) {
   take(inputs, data.train_inputs);
   take(test_inputs, data.test_inputs);
   if (!read) return read.error();
-  data.read_as = fmt::format("inputs {}, targets {}", quoted(inputs->name), quoted(targets->name));
+  data.read_as =
+      fmt::format("inputs {}, targets {}", excerpt(inputs->name), excerpt(targets->name));
   if (test_inputs == nullptr)
     if (Status held = hold_out_test(path, data); !held) return held.error();
   return data;
@@ -174,7 +175,7 @@ std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kNamed = 4;
   std::string text;
   for (size_t k = 0; k < std::min(kNamed, names.size()); ++k)
-    text += (k > 0 ? ", " : "") + quoted(names[k]);
+    text += (k > 0 ? ", " : "") + excerpt(names[k]);
   return names.size() <= kNamed ? text : fmt::format("{} and {} more", text, names.size() - kNamed);
 }
 
@@ -185,7 +186,7 @@ Result<OwnData> from_table(const std::string& path, std::string& loss) {
     return user_error(
         fmt::format("{}: loss is mse, the targets in column {} are names of classes, "
                     "accepted: cross_entropy",
-                    path, quoted(table->target)));
+                    path, excerpt(table->target)));
   OwnData data;
   const auto rows = static_cast<int64_t>(table->size());
   data.train_inputs = {"inputs",
@@ -195,10 +196,10 @@ Result<OwnData> from_table(const std::string& path, std::string& loss) {
   const auto* first = reinterpret_cast<const uint8_t*>(table->targets.data());
   data.train_targets = {
       "targets", {rows}, TensorType::f64, Bytes(first, first + table->size() * sizeof(double))};
-  data.read_as = fmt::format("target {}, inputs {}", quoted(table->target), listed(table->inputs));
+  data.read_as = fmt::format("target {}, inputs {}", excerpt(table->target), listed(table->inputs));
   if (!table->left_out.empty())
     data.read_as +=
-        fmt::format(", without column {}, which numbers the rows", quoted(table->left_out));
+        fmt::format(", without column {}, which numbers the rows", excerpt(table->left_out));
   if (Status held = hold_out_test(path, data); !held) return held.error();
   if (table->classes.empty()) return data;
   loss = "cross_entropy";

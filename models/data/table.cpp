@@ -332,7 +332,7 @@ class TableMaker {
       return value_of(name, decimal_comma_).has_value();
     };
     if (std::all_of(names_.begin(), names_.end(), is_number))
-      return world_error(quoted(names_[0]) + ", accepted: first a line with the columns' names");
+      return world_error(excerpt(names_[0]) + ", accepted: first a line with the columns' names");
     if (names_.size() < 2)
       return world_error(
           "1 column, accepted: 2 or more, separated by commas, semicolons, tabs or bars");
@@ -379,8 +379,8 @@ class TableMaker {
       ok = world_error("");
     }
     if (ok || !ok.error().message.empty()) return ok;
-    return world_error(fmt::format("column {} has {}, accepted: a number", quoted(names_[column]),
-                                   field.empty() ? "nothing" : quoted(field)));
+    return world_error(fmt::format("column {} has {}, accepted: a number", excerpt(names_[column]),
+                                   field.empty() ? "nothing" : excerpt(field)));
   }
 
   // Checks whether the first column counts 0, 1, 2 or 1, 2, 3.

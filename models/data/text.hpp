@@ -31,7 +31,7 @@ Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
 }
 
 /// A piece of a line for an error message: quoted, at most 20 characters, without unprintable ones.
-inline std::string quoted(std::string_view piece) {
+inline std::string excerpt(std::string_view piece) {
   std::string text = "\"";
   for (const char c : piece.substr(0, 20))
     text += c >= ' ' && c < 127 ? c : '?';

@@ -22,7 +22,7 @@ from .run_means import RunMeans
 from .sampler import Sampler, Share
 from .seat import JoinOptions, Seat
 from .watching import Farewell, OptimizerSteps, Watch
-from .wire import Flag, Kind, NodeGone, Record, Refused
+from .wire import Connection, Flag, Kind, NodeGone, Record, Refused
 
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 
@@ -397,8 +397,8 @@ class Rank:
         self._check_open()
         with self._seat.lock:
             self._seat.check("what was kept")
-            answer = self._seat.ask(Record(kind=Kind.KEPT))
-            descriptor = self._seat.take_descriptor() if answer.size else -1
+            answer = self._seat.call(lambda node: node.ask(Record(kind=Kind.KEPT)))
+            descriptor = self._seat.call(Connection.take_descriptor) if answer.size else -1
         if descriptor < 0:
             return None
         self.kept_steps = answer.number

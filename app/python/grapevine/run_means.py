@@ -10,7 +10,7 @@ from typing import Callable, Optional, Tuple
 from .layout import Layout
 from .means import Mean
 from .seat import Seat
-from .wire import ANY_RANK, Flag, Kind, Overdue, Record, Refused
+from .wire import ANY_RANK, Connection, Flag, Kind, Overdue, Record, Refused
 
 _ADVICE = (
     "in a run with a number of steps scripts do not wait for each other: use launch --gradients N "
@@ -62,8 +62,10 @@ class RunMeans:
         on_wait: Callable[[Record], None] = lambda _: None,
     ) -> Mean:
         self._seat.check("the mean")
-        answer = self._seat.ask(Record(kind=kind), deadline=deadline, on_wait=on_wait)
-        descriptor = self._seat.take_descriptor()
+        answer = self._seat.call(
+            lambda node: node.ask(Record(kind=kind), deadline=deadline, on_wait=on_wait)
+        )
+        descriptor = self._seat.call(Connection.take_descriptor)
         try:
             return Mean(self._layout, descriptor, answer.ranks)
         finally:

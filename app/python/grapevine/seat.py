@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Callable, NamedTuple, Optional, Tuple, TypeVar
 
 from .front import Front
 from .layout import Layout
@@ -18,6 +18,7 @@ from .wire import ANY_RANK, Connection, Flag, Kind, NodeGone, Record, Refused
 INTERRUPT_S = 2.0  # how long an interrupted STEP waits for its answer
 SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
+_Result = TypeVar("_Result")
 
 
 class JoinOptions(NamedTuple):
@@ -39,9 +40,10 @@ class Seat:
     alone  the node is gone and the model has memory of its own; `dial` looks for the node
     left   for good: the model has memory of its own, and no question is asked any more
 
-    A request is a `Kind` and a call of `ask`, which raises without a node, or of `try_ask`. `rank`
-    to `node_seconds` are the attributes of `Rank`. Threads take turns: hold `lock` around a request
-    and what belongs to it. A seat does not refer to its `Rank`, which is freed with its last user.
+    A request is a `Kind`, and a `call` of `Connection.ask`, which raises without a node, or a
+    `try_ask`. `rank` to `node_seconds` are the attributes of `Rank`. Threads take turns: hold
+    `lock` around a request and what belongs to it. A seat does not refer to its `Rank`, which is
+    freed with its last user.
     """
 
     def __init__(self, layout: Layout, options: JoinOptions) -> None:
@@ -89,17 +91,11 @@ class Seat:
         self._front.invalidate_graphs()
         return flags
 
-    def ask(
-        self,
-        question: Record,
-        text: bytes = b"",
-        descriptor: Optional[int] = None,
-        deadline: Optional[float] = None,
-        on_wait: Callable[[Record], None] = lambda _: None,
-    ) -> Record:
-        """`Connection.ask`. Where it raises NodeGone, the script is alone from then on."""
+    def call(self, use: Callable[[Connection], _Result]) -> _Result:
+        """`use` of the node's connection. If it raises NodeGone, the script is alone from then
+        on."""
         try:
-            return self.node.ask(question, text, descriptor, deadline, on_wait)
+            return use(self.node)
         except NodeGone as gone:
             self.lose(gone)
             raise
@@ -115,14 +111,6 @@ class Seat:
         except NodeGone as gone:
             self.lose(gone)
             return None
-
-    def take_descriptor(self) -> int:
-        """The descriptor that came with the last answer. The caller closes it."""
-        try:
-            return self.node.take_descriptor()
-        except NodeGone as gone:
-            self.lose(gone)
-            raise
 
     def check(self, what: str) -> None:
         """Raises NodeGone, with `what` the script asked for, if the seat is not held."""
