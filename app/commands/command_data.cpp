@@ -81,6 +81,7 @@ Result<int> show_data(Options options) {
         fmt::format("dataset is \"{}\", a text, accepted: {}", spec.dataset, data_set_names()));
   }
   spec.model = "linear";  // accepts samples of any shape
+  spec.batch = 1;         // and a set of any size
   if (spec.partition == "auto") spec.partition = "iid";
   const auto objective = make_objective_of(s);
   if (!objective) return objective.error();

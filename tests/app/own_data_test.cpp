@@ -72,6 +72,20 @@ TEST_CASE("every command that trains on one's own data says target, inputs and t
   }
 }
 
+TEST_CASE("data shows the labels of a set that is smaller than the usual batch") {
+#ifndef GRAPEVINE_HAS_NETWORKS
+  return skipped("own data: this build has no LibTorch");
+#endif
+  const Scratch scratch;
+  std::string signs = "a,b,label\n";
+  for (int k = 0; k < 12; ++k)
+    signs += fmt::format("{},{},{}\n", k, k % 5, k % 2 ? "-1" : "1");
+  const Ran ran = run_grapevine("data --ranks 2 --dataset " + scratch.file("signs.csv", signs));
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK_THAT(ran.out, Catch::Contains("over 2 ranks"));
+}
+
 TEST_CASE("files of one's own that cannot be are refused in a line") {
 #ifndef GRAPEVINE_HAS_NETWORKS
   return skipped("own data: this build has no LibTorch");
