@@ -119,7 +119,7 @@ class Answers(unittest.TestCase):
         for wrong in ({"head": bytes([9]) * 16}, {"kind": 99}):
             with self.subTest(wrong=wrong):
                 self.say(**{"kind": Kind.FRONT, **wrong})
-                with self.assertRaisesRegex(NodeGone, "no record"):
+                with self.assertRaisesRegex(NodeGone, "no node of Grapevine"):
                     self.ask()
 
     def test_a_node_of_another_version_refuses_the_script(self):
