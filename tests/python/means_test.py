@@ -210,6 +210,61 @@ class Means(unittest.TestCase):
                 self.assertTrue(torch.equal(rank.finish()["weight"], model.weight))
             rank.close()
 
+    def test_a_file_that_cannot_be_written_is_refused_before_anybody_waits(self):
+        with Node() as node, grapevine.join(linear(), None, node.path) as rank:
+            for path, why in {
+                "": "path is '', accepted: the path of a file",
+                node.folder: "not of a folder",
+                node.folder + "/none/mean.pt": "cannot be written: No such file",
+                None: "path is a NoneType, accepted",
+            }.items():
+                with self.assertRaisesRegex(ValueError, why):
+                    rank.save_mean(path)
+            rank.step()
+            self.assertEqual(rank.steps, 1)
+
+    def test_within_the_mean_a_mean_is_the_same_and_nobody_finishes(self):
+        with Node(2) as node:
+            scripts = Scripts(node, 2)
+            scripts.noise(0)
+            with warnings.catch_warnings(), scripts.ranks[0].mean() as model:
+                warnings.simplefilter("error")
+                mean = scripts.ranks[0].mean_state_dict()
+                self.assertEqual(mean["weight"].shape, model.weight.shape)
+                with self.assertRaisesRegex(RuntimeError, "is the mean of all ranks now"):
+                    scripts.ranks[0].finish()
+            scripts.finish()
+            scripts.close()
+
+    def test_a_rank_left_or_lost_within_the_mean_leaves_the_model_memory_of_its_own(self):
+        for end in ("close", "kill"):
+            with self.subTest(end), Node() as node, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = linear()
+                rank = grapevine.join(model, None, node.path)
+                front = model.weight.data_ptr()
+                own = model.weight.detach().clone()
+                with rank.mean():
+                    if end == "close":
+                        rank.close()
+                    else:
+                        node.kill()
+                        self.assertRaises(grapevine.NodeGone, rank.mean_state_dict)
+                self.assertNotEqual(model.weight.data_ptr(), front)
+                self.assertTrue(torch.equal(model.weight, own))
+                rank.close()
+
+    def test_a_mean_that_inference_mode_asked_for_can_be_trained(self):
+        with Node() as node, grapevine.join(linear(), None, node.path) as rank:
+            with torch.inference_mode():
+                mean = rank.mean_state_dict()
+                with rank.mean() as model:
+                    model(torch.zeros(1, 1000))
+            again = linear()
+            again.load_state_dict(mean, assign=True)
+            step(again, sgd(again))
+            step(rank.model, sgd(rank.model))
+
     def test_a_mean_saved_by_all_scripts_in_one_file_is_whole(self):
         with Node(3) as node:
             scripts = Scripts(node, 3)
@@ -227,6 +282,7 @@ class Means(unittest.TestCase):
     def test_who_finishes_is_told_for_whom_it_waits(self):
         with Node(2) as node:
             scripts = Scripts(node, 1)
+            scripts.noise(0)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 scripts.ranks[0].finish(timeout=1.0)

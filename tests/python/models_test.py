@@ -365,6 +365,17 @@ class WhatAScriptMayDo(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "assign=True"):
             train(self.model, self.optimizer, 1)
 
+    def test_a_layer_put_in_place_of_a_joined_one_is_refused(self):
+        self.model[4] = nn.Linear(8 * 26 * 26, 10)
+        for ask in (self.rank.step, self.rank.mean_state_dict, self.rank.finish):
+            with self.assertRaisesRegex(ValueError, "are other objects .*a layer replaced"):
+                ask()
+
+    def test_a_wrapper_around_a_joined_layer_changes_nothing(self):
+        self.model[4] = nn.Sequential(self.model[4])
+        train(self.model, self.optimizer, 1)
+        self.assertTrue(torch.equal(self.rank.finish()["4.0.weight"], self.model[4][0].weight))
+
     def test_replaced_memory_is_taken_over_and_the_view_put_back(self):
         self.weight.data = self.weight.data * 2
         wanted = self.weight.detach().clone()

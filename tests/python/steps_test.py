@@ -1,5 +1,6 @@
 """Steps that nobody would see: beside the joined optimizer, by hand, and after the end."""
 
+import copy
 import gc
 import math
 import threading
@@ -165,6 +166,36 @@ class Steps(unittest.TestCase):
             self.model.weight.add_(1)
         rank.close()
         self.assertRegex(self.said()[0], "have changed since STEP 0 .* in no rank$")
+
+    def test_a_script_that_steps_a_copy_of_its_model_is_told_that_it_made_no_STEP(self):
+        for ask in ("mean_state_dict", "finish", "close"):
+            with self.subTest(ask), Node() as self.node:
+                rank = self.join(sgd(self.model))
+                copied = copy.deepcopy(self.model)
+                step(copied, sgd(copied))
+                getattr(rank, ask)()
+                rank.close()
+                said = self.said()
+                self.assertEqual(len(said), 1)
+                self.assertRegex(said[0], "^rank 0: its script has made no STEP.* a copy of the jo")
+
+    def test_a_model_that_was_sent_to_another_process_is_the_ranks_still(self):
+        shared = torch.multiprocessing.get_context("spawn").SimpleQueue()
+        for share in (self.model.share_memory, lambda: shared.put(self.model.state_dict())):
+            with self.subTest(share), Node() as self.node:
+                optimizer = sgd(self.model)
+                rank = self.join(optimizer)
+                share()
+                with torch.no_grad():
+                    self.model.bias.add_(1)
+                rank.mean_state_dict()
+                self.assertRegex(self.said()[0], "have changed since STEP 0 .* not in the mean$")
+                share()
+                step(self.model, optimizer)
+                share()
+                self.assertTrue(torch.equal(rank.finish()["weight"], self.model.weight))
+                self.assertEqual(self.said(), [])
+                rank.close()
 
     def test_a_rank_whose_every_step_was_seen_says_nothing(self):
         optimizer = sgd(self.model)

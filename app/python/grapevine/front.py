@@ -122,6 +122,7 @@ class Front:
     def has_moved(self) -> bool:
         """Whether a parameter outside the front has changed since the last STEP: it is a copy, or
         the script has given it other memory. The node sees changes of the front itself."""
+        self._view_again()
         trained = list(zip(self._tensors, self._views, self._shown))[: self._trained]
         for at, (joined, view, shown) in enumerate(trained):
             tensor = joined.tensor.data
@@ -137,12 +138,16 @@ class Front:
         if self._released:
             return
         self._released = True
+        self.part()
+        os.close(self._descriptor)
+
+    def part(self) -> None:
+        """Gives memory of its own to what still lies in the front."""
         addresses = set(self._addresses)
         for joined in self._here:
             if joined.tensor.data_ptr() in addresses or not joined.tensor.numel():
                 joined.tensor.data = joined.tensor.data.clone()
                 _tie(joined)
-        os.close(self._descriptor)
 
     def make_private(self) -> None:
         """In a child of a fork: the memory keeps its address, and no write reaches the parent."""
@@ -171,9 +176,24 @@ class Front:
         else:
             shown.copy_(tensor)
 
+    def _view_again(self) -> None:
+        """Makes a view anew whose storage is no more in the front. `share_memory` and a tensor's
+        way to another process (a queue, an argument of it) move a storage, under all its tensors.
+        """
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        in_place = [at for at, here in enumerate(self._in_place) if here]
+        for at, address in zip(in_place, self._addresses):
+            view = self._views[at]
+            if view.data_ptr() != address:
+                flat = torch.frombuffer(
+                    self._map, dtype=view.dtype, count=view.numel(), offset=address - begin
+                )
+                self._views[at] = flat.as_strided(view.shape, view.stride())
+
     def _put_back(self) -> None:
         """Where the script has given tensors other memory: puts the views back, with the values in
         that memory."""
+        self._view_again()
         views = [v for v, here in zip(self._views, self._in_place) if here]
         for joined, view, address in zip(self._here, views, self._addresses):
             tensor, moved = joined.tensor, joined.tensor.data_ptr()

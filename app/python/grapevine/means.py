@@ -62,12 +62,14 @@ def put_into_model(mean: Mean) -> Iterator[None]:
             tensor.data = data
 
 
+@torch.inference_mode(False)  # what is made within it can be given to no parameter later
 def state_dict_of(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
     """`model.state_dict()` with the values of the mean, in memory of its own."""
     with put_into_model(mean):
         return _copied(model.state_dict())
 
 
+@torch.inference_mode(False)
 def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
     """The same without a change of the model, which another thread uses.
 
@@ -87,9 +89,28 @@ def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
     return _copied(state)
 
 
-def save(state: Dict[str, Any], path: Union[str, os.PathLike[str]]) -> None:
+def writable(path: Union[str, os.PathLike[str]]) -> str:
+    """The path for `save`. Raises ValueError, one line, if no file can be written there."""
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        raise ValueError(
+            "path is a %s, accepted: the path of a file" % type(path).__name__
+        ) from None
+    if not os.path.basename(name) or os.path.isdir(name):
+        raise ValueError("path is %r, accepted: the path of a file, not of a folder" % name)
+    part = _part_of(name)
+    try:
+        with open(part, "xb"):
+            os.unlink(part)
+    except OSError as error:
+        raise ValueError("%s cannot be written: %s" % (name, error.strerror)) from None
+    return name
+
+
+def save(state: Dict[str, Any], path: str) -> None:
     """Writes a file, which is replaced whole: no reader finds a part of it."""
-    part = "%s.%s.part" % (os.fspath(path), uuid.uuid4().hex)
+    part = _part_of(path)
     try:
         with open(part, "xb") as file:
             torch.save(state, file)
@@ -100,6 +121,10 @@ def save(state: Dict[str, Any], path: Union[str, os.PathLike[str]]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(part)
         raise
+
+
+def _part_of(path: str) -> str:
+    return "%s.%s.part" % (path, uuid.uuid4().hex)
 
 
 def _copied(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from . import blobs, reports
 from .given import real, whole
 from .layout import layout_of
-from .means import Mean, put_into_model, save, state_dict_beside, state_dict_of
+from .means import Mean, put_into_model, save, state_dict_beside, state_dict_of, writable
 from .run_means import RunMeans
 from .sampler import Sampler, Share
 from .seat import JoinOptions, Seat
@@ -59,6 +59,7 @@ class Rank:
         self._farewell = Farewell()
         self._swapped = False  # the model is the mean for a while
         self._ended = False  # no more steps
+        self._idle = True  # the script has made no STEP, and was not told so
         self._closed = False
         self._sampler: Optional[Sampler] = None  # the first; each STEP tells its position
         self._reported: Set[str] = set()  # names that the node knows
@@ -183,6 +184,7 @@ class Rank:
                 return  # in any case: joining again has just exchanged the parameters
             try:
                 flags = self._seat.step(taken)
+                self._idle = False
                 if flags & Flag.OVER:
                     self._take_last_mean()
             except NodeGone:
@@ -235,7 +237,7 @@ class Rank:
         The first sampler continues where the rank's last script was in the same data. A later one
         without `epochs` is a pass over this rank's share.
         """
-        self._check_process()
+        self._check_open()
         try:
             size = len(dataset)
         except TypeError:
@@ -293,6 +295,7 @@ class Rank:
                 yield self.model
         finally:
             self._swapped = False
+            self._seat.give_memory_back()
 
     def finish(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Makes no more steps, waits until all ranks have made theirs, and returns their mean.
@@ -303,6 +306,8 @@ class Rank:
         self._check_open()
         if timeout is not None and real(timeout) is None:
             raise ValueError("timeout is %r, accepted: None, or seconds" % (timeout,))
+        self._check_model()
+        self._watch.check_model()
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._seat.lock:
             self._finish_steps()
@@ -313,9 +318,11 @@ class Rank:
         self, path: Union[str, os.PathLike[str]], timeout: Optional[float] = None
     ) -> Dict[str, Any]:
         """`finish`, and writes the mean to a file. The file is replaced whole, so all scripts of a
-        run may name the same one. Returns the mean."""
+        run may name the same one. Returns the mean. Raises before it waits if there can be no such
+        file."""
+        name = writable(path)
         state = self.finish(timeout)
-        save(state, path)
+        save(state, name)
         return state
 
     def close(self) -> None:
@@ -327,6 +334,8 @@ class Rank:
             self._closed = True
             with contextlib.suppress(NodeGone, Refused):
                 moved = self._makes_steps() and self._seat.has_moved()
+            if self._optimizer_steps.elsewhere and not moved:
+                self._warn_if_idle()
             self._seat.leave()
             _ranks.discard(self)
             self._end("is closed")
@@ -339,11 +348,14 @@ class Rank:
     def _mean(self) -> Mean:
         """That of the run if it has ended, otherwise the present one."""
         self._check_open()
+        self._watch.check_model()
         with self._seat.lock:
             if self._means.last is None:
                 self._seat.check("the mean")
                 if threading.get_ident() == self._thread:  # else a step may be under way
                     self._warn_if_moved("their present values are not in the mean")
+                    if self._optimizer_steps.elsewhere:
+                        self._warn_if_idle()
             return self._means.now()
 
     def _finish_steps(self) -> None:
@@ -352,6 +364,7 @@ class Rank:
                 self.step()
             if self._warn_if_moved("they are given to the rank as one"):
                 self.step()
+            self._warn_if_idle()
         self._end("has finished")
 
     def _take_last_mean(self) -> None:
@@ -459,7 +472,8 @@ class Rank:
         self._check_process()
         if self._closed:
             raise RuntimeError(
-                "rank %d is closed: ask for means before close(), within the `with`" % self.rank
+                "rank %d is closed: ask for means and samples before close(), within the `with`"
+                % self.rank
             )
 
     def _tell(self, what: str) -> None:
@@ -471,11 +485,20 @@ class Rank:
             "was not joined, steps by hand?): %s" % (self.steps, then)
         )
 
+    def _warn_if_idle(self) -> None:
+        """Warns once of a script that makes no STEP, in a run that takes steps."""
+        if self._idle and self._makes_steps():
+            self._idle = False
+            self._tell(
+                "its script has made no STEP, so the mean has nothing of it: does the optimizer "
+                "step another model, a copy of the joined one?"
+            )
+
     def _makes_steps(self) -> bool:
         """Whether the rank makes STEPs, and no optimizer step has come since the last one. What has
         changed since then, has changed unseen."""
         since = self._optimizer_steps.since
-        return not (self.stopped or self._ended or self.alone or since)
+        return not (self.stopped or self._ended or self.alone or self._swapped or since)
 
     def _warn_if_moved(self, then: str) -> bool:
         """Warns if parameters have changed and no STEP has followed. Whether they have."""

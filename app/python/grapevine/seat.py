@@ -214,6 +214,12 @@ class Seat:
         self._over, self.stopped = why, True
         self.leave()
 
+    def give_memory_back(self) -> None:
+        """Once more where the seat is left or lost: after it the model's own tensors, which lie in
+        the front, were put back into the model."""
+        if not self.is_held:
+            self._front.part()
+
     def fork(self) -> None:
         """In a child of a fork. An inherited socket would hide the script's death from the node."""
         self.node.close()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import warnings
 import weakref
-from typing import List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import torch
 
@@ -23,15 +23,34 @@ class Watch:
         self._optimizers = list(optimizers)
         self._stepped = list(stepped_by(optimizers))
         self._joined = {id(t) for j in layout.tensors for t in (j.tensor, *j.twins)}
-        held = [entry for entry in held_by(model, "_parameters") if id(entry[3]) in self._joined]
-        self._slots = [slots for _, slots, _, _ in held]
-        self._keys = [key for _, _, key, _ in held]
-        self._parameters = [parameter for _, _, _, parameter in held]
+        self._held: Set[int] = set()
+        self._held = self._find()
         self._others = [
             (name, parameter)
             for name, parameter in model.named_parameters()
             if id(parameter) not in self._joined
         ]
+
+    def _find(self) -> Set[int]:
+        """Finds the joined parameters in the model. If they are those of before, or there were
+        none, notes where they are, and which modules lead to them."""
+        held = held_by(self._model, "_parameters")
+        found = [entry for entry in held if self._is_joined(entry[3])]
+        now = {id(entry[3]) for entry in found}
+        if self._held and now != self._held:
+            return now
+        places: List[Tuple[Dict[str, Any], str, object]] = [entry[1:] for entry in found]
+        for parent in self._model.modules():
+            for key, child in parent._modules.items():
+                if child is not None and any(map(self._is_joined, child.parameters())):
+                    places.append((parent._modules, key, child))
+        self._slots = [slots for slots, _, _ in places]
+        self._keys = [key for _, key, _ in places]
+        self._there = [there for _, _, there in places]
+        return now
+
+    def _is_joined(self, parameter: torch.Tensor) -> bool:
+        return id(parameter) in self._joined
 
     def check(self) -> None:
         """Raises ValueError if they do not."""
@@ -42,15 +61,21 @@ class Watch:
             raise ValueError(
                 "the optimizer's parameters have changed: close the rank and join again"
             )
+        self.check_model()
+
+    def check_model(self) -> None:
+        """Raises ValueError if the model does not."""
         try:
             there = map(operator.getitem, self._slots, self._keys)
-            same = not any(map(operator.is_not, there, self._parameters))
+            same = not any(map(operator.is_not, there, self._there))
         except KeyError:
             same = False
-        if not same:
+        # Other modules may hold the same parameters: torch.compile around a part of the model.
+        if not same and self._find() != self._held:
             raise ValueError(
                 "the model's parameters are other objects than those that the optimizer steps "
-                "(load_state_dict with assign=True?): make the optimizer anew and join again"
+                "(a layer replaced, load_state_dict with assign=True?): make the optimizer anew "
+                "and join again"
             )
 
     def _check_frozen(self) -> None:
@@ -87,6 +112,7 @@ class OptimizerSteps:
 
     def __init__(self, watch: Watch, every: int, by_hand: bool) -> None:
         self.since = 0  # the last STEP
+        self.elsewhere = False  # some optimizer steps parameters of no joined model
         self._watch, self._every, self._by_hand = watch, every, by_hand
         self._inside = False  # a joined optimizer is in its step
         self._others: weakref.WeakKeyDictionary[torch.optim.Optimizer, bool]
@@ -124,6 +150,7 @@ class OptimizerSteps:
         """Warns of an optimizer that was not joined. Whether its steps count."""
         ours, others = self._watch.look_at(optimizer)
         name = type(optimizer).__name__
+        self.elsewhere = self.elsewhere or not (ours or others)
         if others:
             warnings.warn(
                 "rank %d: %s steps %d parameters of the model that are not joined (%s is one): "
