@@ -1,5 +1,6 @@
 #include "actors/transport/control_link.hpp"
 
+#include <fmt/core.h>
 #include <kj/debug.h>
 #include <sys/socket.h>
 
@@ -176,7 +177,8 @@ size_t ControlLink::take_messages() {
     const uint64_t want = announced_words(at, have);
     if (want > limit_words_) {
       too_large_ = true;
-      close("a message larger than the limit of " + std::to_string(limit_words_ * 8) + " bytes");
+      close(heard_ ? fmt::format("a message larger than the limit of {} bytes", limit_words_ * 8)
+                   : "what is there speaks another protocol");
       return used;
     }
     if (want == 0 || want > have) {
@@ -191,6 +193,7 @@ size_t ControlLink::take_messages() {
     }
     on_.message(std::as_bytes(std::span(at, want)));
     if (closed_ || finishing_) return used;
+    heard_ = true;
     used += want;
   }
 }

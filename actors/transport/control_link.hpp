@@ -95,6 +95,7 @@ class ControlLink {
   size_t have_bytes_ = 0;
   std::vector<std::byte> in_flight_;
   bool writing_ = false, finishing_ = false, closed_ = false, gone_ = false, too_large_ = false;
+  bool heard_ = false;  // a message of the other end was taken
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };
 

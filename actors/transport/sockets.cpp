@@ -132,8 +132,14 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
   const size_t colon = address.rfind(':');
   if (colon == address.npos || colon == 0 || colon + 1 == address.size())
     return user_error(fmt::format("listen {}: accepted are host:port and unix:/path", address));
+  if (!number_of<uint16_t>(std::string_view(address).substr(colon + 1)))  // else taken modulo 2^16
+    return user_error(fmt::format("listen {}: accepted is a port from 0 (any) to 65535", address));
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host == "*")  // loopback, to a resolver
+    return user_error(fmt::format(
+        "listen {}: accepted is an address of this host, or 0.0.0.0 or [::] for all of them",
+        address));
 
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -69,9 +69,11 @@ Result<const Verb*> verb_of(const Options& o) {
           fmt::format("ctl {} with the argument \"{}\", accepted: none", o.verb, o.argument));
     return &verb;
   }
+  const bool swapped =
+      std::ranges::any_of(kVerbs, [&](const Verb& verb) { return o.address == verb.name; });
   return user_error(
-      fmt::format("ctl verb is \"{}\", accepted: {}; for instance grapevine ctl {} status", o.verb,
-                  accepted, o.address));
+      fmt::format("ctl verb is \"{}\", accepted: {}; for instance grapevine ctl {} {}", o.verb,
+                  accepted, swapped ? o.verb : o.address, swapped ? o.address : "status"));
 }
 
 // The number of events to show; without a number all that the node has kept.

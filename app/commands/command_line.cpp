@@ -279,8 +279,12 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
 
 CommandLine read_command_line(int argc, char** argv) {
   std::vector<std::string> script;  // the command of another program, after --
-  for (int k = 2; k < argc && std::string_view(argv[1]) == "launch"; ++k) {
+  if (argc == 2 && std::string_view(argv[1]) == "help") argc = 1;
+  for (int k = 2; k < argc; ++k) {
     if (std::string_view(argv[k]) != "--") continue;
+    if (std::string_view(argv[1]) != "launch")
+      return user_error(
+          fmt::format("-- of {}, accepted: options; launch runs the command behind --", argv[1]));
     script.assign(argv + k + 1, argv + argc);
     argc = k;
   }

@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr int kScriptPoll_ms = 50;
+constexpr int kSignalled = 128;  // plus the signal: the status of what a signal has ended
 // For scripts that continue after an interrupt, since the interrupt: the first signal, when scripts
 // that check `rank.stopped` have long ended; TERM; and the end. Between two of them a script can
 // save its model.
@@ -158,6 +159,8 @@ class Scripts {
                         return all[static_cast<size_t>(seat)].done;
                       });
     std::string line = fmt::format("{} has ended with status {}", name(k), status);
+    if (status > kSignalled && status < kSignalled + NSIG)
+      line += fmt::format(" (signal {})", status - kSignalled);
     failed_ = failed_ || status != 0;
     if (interrupts() > 0) return log_.announce(line);
     if (done && status == 0) return log_.announce(line);
@@ -169,7 +172,8 @@ class Scripts {
       if (Status again = start(k); again) return;
       line = name(k) + " cannot be started again";
     }
-    if (!done) line += " before its share was done: the others take the remaining steps";
+    if (!done) line += " before its share was done";
+    if (!done && !ended()) line += ": the others take the remaining steps";
     log_.announce(line);
     if (complaint_.empty()) complaint_ = line;
     for (const int seat : seats)

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,7 +22,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kThreads = 4;  // scrapes and probes at the same time
+constexpr size_t kThreads = 8;  // scrapes and probes at the same time
+constexpr time_t kSilence_s = 1;  // then a connection is closed: it holds a thread
 // Only one request waits for a node that does not answer, so that probes of the process still get
 // answers.
 constexpr std::chrono::seconds kTurn(1);
@@ -31,8 +31,9 @@ constexpr int kRefusedStatus = 503;
 // The node is asked at most this often, however many requests come: others may reach the page.
 constexpr std::chrono::milliseconds kFresh(100);
 
-// The threads that answer requests. The library's own pool ends the process if a thread cannot
-// start.
+// The threads that answer requests. The newest connection is answered first: of many idle ones
+// each holds a thread for kSilence_s, and a probe waits for one of them, not for all. The library's
+// own pool ends the process if a thread cannot start.
 class Answering final : public httplib::TaskQueue {
  public:
   Answering() {
@@ -71,8 +72,8 @@ class Answering final : public httplib::TaskQueue {
     for (;;) {
       changed_.wait(lock, [this]() GV_REQUIRES(mutex_) { return ends_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
-      const auto task = std::move(tasks_.front());
-      tasks_.pop_front();
+      const auto task = std::move(tasks_.back());
+      tasks_.pop_back();
       lock.unlock();
       task();
       lock.lock();
@@ -81,7 +82,7 @@ class Answering final : public httplib::TaskQueue {
 
   Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_ GV_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> tasks_ GV_GUARDED_BY(mutex_);
   bool ends_ GV_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
@@ -160,6 +161,9 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
   httplib::Server& server = parts->server;
   auto answering = std::make_shared<std::unique_ptr<Answering>>(std::make_unique<Answering>());
   server.new_task_queue = [answering] { return answering->release(); };  // it is taken once
+  server.set_keep_alive_timeout(kSilence_s);
+  server.set_read_timeout(kSilence_s);
+  server.set_write_timeout(kSilence_s);
   // By default the library lets two processes share a port.
   server.set_socket_options([](int socket) {
     const int on = 1;

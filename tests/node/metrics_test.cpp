@@ -1,6 +1,9 @@
 // Metrics of a node that runs: over HTTP, by the console, and as Prometheus' own reader has them.
 #include <fmt/core.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -353,6 +356,27 @@ TEST_CASE("a probe is red before the node is in the run and when it is alone, gr
   check_ready(other);
   other.signal(SIGKILL);
   check_ready(*nodes[0], "the node is alone: no other of the run answers");
+}
+
+TEST_CASE("a probe is answered while connections stand idle or in the middle of a request") {
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0", "--metrics=0"});
+  check_ready(*nodes[0]);
+  const std::string where = url_of(*nodes[0]);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  at.sin_port = ::htons(static_cast<uint16_t>(std::stoi(where.substr(where.rfind(':') + 1))));
+  std::vector<int> held;
+  for (int k = 0; k < 100; ++k) {
+    held.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(held.back(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    const std::string_view begun = k % 2 == 0 ? "" : "GET /metrics HTTP/1.1\r\nHost: ";
+    ::send(held.back(), begun.data(), begun.size(), MSG_NOSIGNAL);
+  }
+  CHECK(probe(*nodes[0], "/healthz").status == 200);
+  CHECK(probe(*nodes[0], "/metrics").status == 200);
+  for (const int socket : held)
+    ::close(socket);
 }
 
 TEST_CASE("a node that is the whole run by itself is ready") {

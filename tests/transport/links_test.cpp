@@ -1,4 +1,6 @@
 // Control links between nodes in one process, over loopback.
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <thread>
 
 #include "actors/transport/console.hpp"
+#include "actors/transport/sockets.hpp"
 #include "tests/deadline.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -165,6 +168,28 @@ std::string said_on_standard_error(const std::function<void()>& happens) {
 
 }  // namespace
 
+TEST_CASE("a dial to another program's server is told that it speaks another protocol") {
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  const int listener = bind_and_listen(AF_INET, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+  REQUIRE(listener >= 0);
+  socklen_t size = sizeof at;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size);
+  TestNode a("a", without_key());
+  a.links().dial("127.0.0.1:" + std::to_string(::ntohs(at.sin_port)));
+  pollfd ready{listener, POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  const int taken = ::accept(listener, nullptr, nullptr);
+  const std::string_view answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+  REQUIRE(::send(taken, answer.data(), answer.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(answer.size()));
+  REQUIRE(a.wait([&] { return !a.failures.empty(); }));
+  CHECK(a.failures[0] == "what is there speaks another protocol");
+  ::close(taken);
+  ::close(listener);
+}
+
 TEST_CASE("a dial that ends before its name is looked up leaves the failure to no log but ours") {
   LinksOptions options = without_key();
   options.connect_s = 1e-6;
@@ -195,6 +220,11 @@ TEST_CASE("an address that cannot be listened on is refused with one line") {
   CHECK(refusal("0.0.0.0:0") ==
         "listen 0.0.0.0:0: off loopback a run key is required (grapevine keygen makes one)");
   CHECK(refusal("here") == "listen here: accepted are host:port and unix:/path");
+  for (const char* port : {"65536", "99999", "-1", "+80", " 80", "http"})
+    CHECK(refusal(std::string("127.0.0.1:") + port) ==
+          std::string("listen 127.0.0.1:") + port + ": accepted is a port from 0 (any) to 65535");
+  CHECK(refusal("*:0") ==
+        "listen *:0: accepted is an address of this host, or 0.0.0.0 or [::] for all of them");
   CHECK(refusal("unix:") == "listen unix:: a path of 0 bytes, accepted: 1 to 107");
   options.self.node = "";
   CHECK(refusal("127.0.0.1:0") == "message refused: node of 0 bytes, accepted: at least 1");
