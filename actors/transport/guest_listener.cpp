@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 #include "actors/transport/local_socket.hpp"
@@ -71,18 +72,21 @@ bool asks(GuestKind kind) {
 
 // --- a script
 
-/// The first byte may take any time, the others have kPatience_ms.
-bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
+/// Until `until`, which is set by the first byte if there is none: that may take any time.
+bool GuestConnection::receive(void* to, size_t bytes, Descriptor& beside,
+                              std::optional<Steady::time_point>& until) {
   auto* at = static_cast<char*>(to);
   for (size_t got = 0; got < bytes;) {
     pollfd ready{socket_.fd(), POLLIN, 0};
-    if (beside == nullptr || got > 0)
-      if (::poll(&ready, 1, kPatience_ms) <= 0) return false;
-    Descriptor none;
-    Descriptor& kept = beside != nullptr ? *beside : none;
-    const ssize_t n = receive_passed(socket_.fd(), at + got, bytes - got, kept);
+    if (until) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Steady::now());
+      if (::poll(&ready, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) <= 0)
+        return false;
+    }
+    const ssize_t n = receive_passed(socket_.fd(), at + got, bytes - got, beside);
     if (n <= 0) return false;
     got += static_cast<size_t>(n);
+    if (!until) until = Steady::now() + std::chrono::milliseconds(kPatience_ms);
   }
   return true;
 }
@@ -97,7 +101,8 @@ bool GuestConnection::first(GuestQuestion& question) {
 bool GuestConnection::next(GuestQuestion& question) {
   question = {};
   GuestRecordBytes bytes;
-  if (!receive(bytes.data(), bytes.size(), &question.descriptor)) return false;
+  std::optional<Steady::time_point> until;  // for all of the question
+  if (!receive(bytes.data(), bytes.size(), question.descriptor, until)) return false;
   const auto record = decode_guest(bytes);
   if (!record) return refuse(record.error().message);
   if (!asks(record->kind))
@@ -111,7 +116,8 @@ bool GuestConnection::next(GuestQuestion& question) {
   while (question.text.size() < record->count) {
     const size_t before = question.text.size();
     question.text.resize(before + std::min<size_t>(kChunk, record->count - before));
-    if (!receive(question.text.data() + before, question.text.size() - before, nullptr))
+    Descriptor none;
+    if (!receive(question.text.data() + before, question.text.size() - before, none, until))
       return false;
   }
   return true;

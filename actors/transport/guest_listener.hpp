@@ -9,8 +9,10 @@
 // requests a script may take any time.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,7 +51,10 @@ class GuestConnection {
   int process() const { return process_; }  // 0: unknown
 
  private:
-  bool receive(void* to, size_t bytes, Descriptor* beside);
+  using Steady = std::chrono::steady_clock;
+
+  bool receive(void* to, size_t bytes, Descriptor& beside,
+               std::optional<Steady::time_point>& until);
 
   Descriptor socket_;
   int process_;

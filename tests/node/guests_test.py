@@ -1222,6 +1222,25 @@ class Socket(unittest.TestCase):
             self.assertIn("8 scripts are connected already with 64 descriptors (ulimit -n)", said)
             self.assertEqual(founder.step(change=1).number, 1)
 
+    def test_a_question_that_comes_byte_by_byte_is_let_go_of(self):
+        with Node(1, "--node-name", "a", descriptors=64) as node:
+            founder = node.script()
+            founder.begin(START)
+            begun = record(JOIN, rank=ANY, count=len(LAYOUT))
+            slow = {node.script().socket: begun[:k] for k in (1, 40, len(begun))}
+            for script, part in slow.items():
+                script.sendall(part)
+            end = time.monotonic() + PATIENCE_S
+            while slow:
+                self.assertLess(time.monotonic(), end, "a slow question still holds its place")
+                for script in select.select(slow, [], [], 0.3)[0]:
+                    self.assertEqual(script.recv(1), b"")
+                    del slow[script]
+                for script in slow:
+                    with contextlib.suppress(OSError):
+                        script.send(b"\0")
+            self.assertEqual(founder.step(change=1).number, 1)
+
     def test_another_user_is_refused_although_the_file_would_let_it_in(self):
         if os.geteuid() != 0:
             return print("SKIPPED: another user: only root can be one")
