@@ -51,13 +51,11 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
       on_closed_(std::move(closed)),
       lent_in_all_(lent_in_all) {
   peer_->counters.bulk = made.path;
-  int plain_fd = -1;
-  if (made.path != BulkPath::tls) {
-    KJ_IF_MAYBE (fd, stream_->getFd()) {
-      plain_fd = *fd;
-    }
+  int socket = -1;
+  KJ_IF_MAYBE (fd, stream_->getFd()) {
+    socket = *fd;
   }
-  peer_->bulk->stand(plain_fd, unix_socket_ != nullptr);
+  peer_->bulk->stand(socket, made.path != BulkPath::tls, unix_socket_ != nullptr);
 }
 
 BulkLink::~BulkLink() {

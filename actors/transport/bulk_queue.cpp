@@ -1,6 +1,8 @@
 #include "actors/transport/bulk_queue.hpp"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +13,12 @@ namespace grapevine {
 namespace {
 
 constexpr uint64_t kDirectBytes = 1 << 20;
+
+/// Bytes that this socket has taken and that the other end's kernel does not have yet.
+uint64_t unacknowledged(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
 
 /// No value: a parcel, or a frame that does not arrive whole.
 std::optional<FrameHeader> whole_frame(const OutgoingPayload& payload) {
@@ -34,36 +42,52 @@ void write_now(OutgoingPayload& frame, int fd) {
 }  // namespace
 
 /// A copy of the descriptor: valid as long as a thread writes, even if the link ends.
-struct BulkQueue::Direct {
-  explicit Direct(int of) : fd(::fcntl(of, F_DUPFD_CLOEXEC, 0)) {}
-  ~Direct() {
+struct BulkQueue::Socket {
+  Socket(int of, bool plain) : fd(::fcntl(of, F_DUPFD_CLOEXEC, 0)), plain(plain) {}
+  ~Socket() {
     if (fd >= 0) ::close(fd);
   }
-  Direct(const Direct&) = delete;
+  Socket(const Socket&) = delete;
   const int fd;
+  const bool plain;
 };
 
 bool BulkQueue::goes_directly(const OutgoingPayload& frame) const {
-  return direct_ != nullptr && !pen_taken_ && !wanted_ && items_.empty() &&
+  return socket_ != nullptr && socket_->plain && !pen_taken_ && !wanted_ && items_.empty() &&
          payload_bytes(frame.header()) <= kDirectBytes &&
          !(lends_ && frame.lease().shared() != nullptr);
 }
 
-bool BulkQueue::is_under_way(const OutgoingPayload& frame) const {
+bool BulkQueue::is_under_way(const OutgoingPayload& frame) {
   const auto header = whole_frame(frame);
   if (!header || payload_bytes(*header) <= kDirectBytes) return false;
+  forget_arrived();
   return taken_ == header ||
+         std::any_of(sent_.begin(), sent_.end(),
+                     [&](const Sent& sent) { return sent.header == header; }) ||
          std::any_of(items_.begin(), items_.end(),
                      [&](const OutgoingPayload& item) { return whole_frame(item) == header; });
 }
 
+/// With TLS the socket has a few bytes more than are counted here.
+void BulkQueue::forget_arrived() {
+  const uint64_t bytes = socket_ != nullptr ? unacknowledged(socket_->fd) : 0;
+  while (!sent_.empty() && sent_.front().behind >= bytes)
+    sent_.pop_front();
+}
+
+void BulkQueue::count_behind(uint64_t bytes) {
+  for (Sent& sent : sent_)
+    sent.behind += bytes;
+}
+
 BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
-  std::shared_ptr<Direct> direct;
+  std::shared_ptr<Socket> direct;
   {
     const Lock lock(mutex_);
     if (closed_ || items_.size() >= limit_ || is_under_way(frame)) return Pushed::refused;
     if (goes_directly(frame)) {
-      direct = direct_;
+      direct = socket_;
       pen_taken_ = true;
     } else {
       items_.push_back(std::move(frame));
@@ -74,12 +98,13 @@ BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
   return Pushed::queued;
 }
 
-BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<Direct>& direct) {
+BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<Socket>& direct) {
   write_now(frame, direct->fd);
   const bool sent = frame.done();
   {
     const Lock lock(mutex_);
-    if (direct != direct_) return sent ? Pushed::sent : Pushed::refused;  // the link has ended
+    if (sent) count_behind(payload_bytes(frame.header()));
+    if (direct != socket_) return sent ? Pushed::sent : Pushed::refused;  // the link has ended
     if (!sent) items_.push_front(std::move(frame));
     pen_taken_ = false;
     if (items_.empty() && !wanted_) return Pushed::sent;
@@ -93,10 +118,10 @@ bool BulkQueue::empty() const {
   return items_.empty();
 }
 
-void BulkQueue::stand(int fd, bool lends) {
-  auto direct = fd < 0 ? nullptr : std::make_shared<Direct>(fd);
+void BulkQueue::stand(int fd, bool plain, bool lends) {
+  auto socket = fd < 0 ? nullptr : std::make_shared<Socket>(fd, plain);
   const Lock lock(mutex_);
-  direct_ = direct != nullptr && direct->fd >= 0 ? std::move(direct) : nullptr;
+  socket_ = socket != nullptr && socket->fd >= 0 ? std::move(socket) : nullptr;
   lends_ = lends;
 }
 
@@ -109,22 +134,28 @@ bool BulkQueue::take_pen() {
 std::optional<OutgoingPayload> BulkQueue::take() {
   const Lock lock(mutex_);
   pen_taken_ = !items_.empty();
+  count_behind(std::exchange(taken_bytes_, 0));
+  if (taken_ && payload_bytes(*taken_) > kDirectBytes) sent_.push_back({*taken_});
+  forget_arrived();
   taken_.reset();
   if (!pen_taken_) return {};
   std::optional<OutgoingPayload> first(std::move(items_.front()));
   items_.pop_front();
   taken_ = whole_frame(*first);
+  taken_bytes_ = payload_bytes(first->header());
   return first;
 }
 
 size_t BulkQueue::clear(bool close) {
   std::deque<OutgoingPayload> items;  // returned without the lock
-  std::shared_ptr<Direct> direct;
+  std::shared_ptr<Socket> socket;
   const Lock lock(mutex_);
   closed_ = closed_ || close;
   pen_taken_ = wanted_ = false;
   taken_.reset();
-  std::swap(direct, direct_);
+  taken_bytes_ = 0;
+  sent_.clear();
+  std::swap(socket, socket_);
   std::swap(items, items_);
   return items.size();
 }

@@ -6,7 +6,8 @@
 // not take at once. One thread writes at a time: it holds the pen.
 //
 // A conversation sends a frame again if it is not acknowledged in time. On a slow link a large
-// frame may still wait here then: the queue does not take it a second time.
+// frame may still wait then, here or in the kernel, which takes megabytes that have not left. The
+// queue does not take it a second time before the other end's kernel has all of it.
 #pragma once
 #include <deque>
 #include <functional>
@@ -25,14 +26,15 @@ class BulkQueue {
 
   enum class Pushed { refused, queued, sent };
   /// Refused: the queue is full or closed, the connection ended during the write, or the same large
-  /// frame waits here or is being written.
+  /// frame waits here, is being written, or is not at the other end yet.
   Pushed push(OutgoingPayload);
   bool empty() const;
 
   // For the link, on its loop.
-  /// A connection is open. `fd`: of a plain socket for direct writes, copied; otherwise -1.
-  /// `lends`: leases of shared memory are left to the link, which passes their memory.
-  void stand(int fd, bool lends);
+  /// A connection is open. `fd`: of its socket, copied; -1: unknown. `plain`: frames may be written
+  /// to it directly. `lends`: leases of shared memory are left to the link, which passes their
+  /// memory.
+  void stand(int fd, bool plain, bool lends);
   /// False: another thread writes. It wakes the loop when it has finished, and no other thread
   /// writes before that.
   bool take_pen();
@@ -43,18 +45,26 @@ class BulkQueue {
   size_t clear(bool close);
 
  private:
-  struct Direct;
+  struct Socket;
+  /// A large frame that the socket has taken whole.
+  struct Sent {
+    FrameHeader header;
+    uint64_t behind = 0;  // bytes that the socket has taken since
+  };
   bool goes_directly(const OutgoingPayload&) const GV_REQUIRES(mutex_);
-  bool is_under_way(const OutgoingPayload&) const GV_REQUIRES(mutex_);
-  Pushed write(OutgoingPayload, const std::shared_ptr<Direct>&);
+  bool is_under_way(const OutgoingPayload&) GV_REQUIRES(mutex_);
+  void forget_arrived() GV_REQUIRES(mutex_);
+  void count_behind(uint64_t bytes) GV_REQUIRES(mutex_);
+  Pushed write(OutgoingPayload, const std::shared_ptr<Socket>&);
 
   const size_t limit_;
   const std::function<void()> wake_;
   mutable Mutex mutex_;
   std::deque<OutgoingPayload> items_ GV_GUARDED_BY(mutex_);
   std::optional<FrameHeader> taken_ GV_GUARDED_BY(mutex_);  // the frame that the link writes
-  // The open connection's, if it allows direct writes.
-  std::shared_ptr<Direct> direct_ GV_GUARDED_BY(mutex_);
+  uint64_t taken_bytes_ GV_GUARDED_BY(mutex_) = 0;          // of what it writes
+  std::deque<Sent> sent_ GV_GUARDED_BY(mutex_);
+  std::shared_ptr<Socket> socket_ GV_GUARDED_BY(mutex_);  // of the open connection
   bool lends_ GV_GUARDED_BY(mutex_) = false, pen_taken_ GV_GUARDED_BY(mutex_) = false;
   bool wanted_ GV_GUARDED_BY(mutex_) = false, closed_ GV_GUARDED_BY(mutex_) = false;
 };

@@ -91,7 +91,7 @@ TEST_CASE("a frame goes straight into a plain socket, a large one and a lent one
   BulkQueue queue(8, [&] { ++woken; });
   CHECK(queue.push(frame(pool, 1, 100)) == BulkQueue::Pushed::queued);  // no connection yet
   REQUIRE(queue.clear(false) == 1u);
-  queue.stand(sockets.ours, true);
+  queue.stand(sockets.ours, true, true);
   CHECK(queue.push(frame(pool, 2, 100)) == BulkQueue::Pushed::sent);
   CHECK(queue.empty());
   CHECK(woken == 1);
@@ -113,7 +113,7 @@ TEST_CASE("what a full socket does not take is left to the loop, from the byte w
   SnapshotPool pool(1 << 18, DType::f32, 8);
   int woken = 0;
   BulkQueue queue(8, [&] { ++woken; });
-  queue.stand(sockets.ours, false);
+  queue.stand(sockets.ours, true, false);
   uint64_t pushed = 0;
   while (queue.empty()) {
     ++pushed;
@@ -129,6 +129,26 @@ TEST_CASE("what a full socket does not take is left to the loop, from the byte w
     CHECK(came->number == number);
   }
   loop.join();
+}
+
+TEST_CASE("a large frame that the kernel has taken and the other end has not is not taken again") {
+  constexpr size_t kLarge = (1 << 18) + 1;
+  constexpr size_t kLast = 1000;  // bytes, still in the socket
+  for (const bool plain : {true, false}) {
+    Sockets sockets;
+    SnapshotPool pool(1 << 19, DType::f32, 8);
+    BulkQueue queue(8, [] {});
+    queue.stand(sockets.ours, plain, false);
+    REQUIRE(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::queued);
+    std::thread loop([&] { write_all(queue, sockets.ours); });
+    std::vector<std::byte> read(sizeof(BulkRecord) + kLarge * sizeof(float) + sizeof(uint64_t));
+    REQUIRE(read_all(sockets.theirs, read.data(), read.size() - kLast));
+    loop.join();
+    CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::refused);
+    CHECK(queue.push(frame(pool, 2, kLarge)) == BulkQueue::Pushed::queued);
+    REQUIRE(read_all(sockets.theirs, read.data(), kLast));
+    CHECK(queue.push(frame(pool, 1, kLarge)) == BulkQueue::Pushed::queued);  // it may be lost
+  }
 }
 
 TEST_CASE("a large frame that waits or is being written is not taken again") {
@@ -169,7 +189,7 @@ TEST_CASE(
     ++wakes;
     wakes.notify_one();
   });
-  queue.stand(sockets.ours, false);
+  queue.stand(sockets.ours, true, false);
   std::thread loop([&] {
     for (int seen = 0; !over; wakes.wait(seen), seen = wakes)
       write_all(queue, sockets.ours);
@@ -212,12 +232,12 @@ TEST_CASE("a connection ends under a sending thread: the next one begins with a 
   for (int round = 0; round < 300; ++round) {
     Sockets first, second;
     BulkQueue queue(8, [] {});
-    queue.stand(first.ours, false);
+    queue.stand(first.ours, true, false);
     std::thread sender([&] { queue.push(large); });
     BulkRecord begun;
     REQUIRE(read_all(first.theirs, &begun, sizeof begun));
     queue.clear(false);
-    queue.stand(second.ours, false);
+    queue.stand(second.ours, true, false);
     sender.join();
     CHECK(queue.push(small) == BulkQueue::Pushed::sent);
     const auto came = read_frame(second.theirs);
