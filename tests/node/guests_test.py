@@ -12,6 +12,7 @@ import os
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
