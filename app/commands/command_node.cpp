@@ -109,6 +109,13 @@ Result<std::shared_ptr<GuestServer>> open_guest_server(const Options& o,
   return server;
 }
 
+// "left K", from who has started the scripts: that of seat K has ended, and none follows.
+void take_left_seat(const std::string& line, int guests, GuestServer* server) {
+  if (server == nullptr || !line.starts_with("left ")) return;
+  const auto seat = number_of<int>(std::string_view(line).substr(5));
+  if (seat && *seat >= 0 && *seat < guests) server->give_up(*seat);
+}
+
 // Waits, while scripts can connect, until the first script brings the model and the starting point.
 // Null: an interrupt came first.
 Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* server) {
@@ -181,17 +188,19 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   Settings& settings = options.settings;
   if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
-  std::optional<InputEnd> launcher;
-  if (options.peers.ends_with_input)
-    launcher.emplace([log = options.log] {
-      announce(log, "standard input has ended: this node leaves");
-      kill(getpid(), SIGTERM);
-    });
   auto metrics = serve_metrics(options);  // before the first script, which may come late
   if (!metrics) return metrics.error();
   const auto opened = open_guest_server(options, on_server);
   if (!opened) return opened.error();
   const std::shared_ptr<GuestServer> server = *opened;
+  std::optional<InputEnd> launcher;
+  if (options.peers.ends_with_input)
+    launcher.emplace([server, guests = options.guests](
+                         const std::string& line) { take_left_seat(line, guests, server.get()); },
+                     [log = options.log] {
+                       announce(log, "standard input has ended: this node leaves");
+                       kill(getpid(), SIGTERM);
+                     });
   auto objective = objective_of(options, server.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;

@@ -10,9 +10,16 @@
 
 namespace grapevine {
 
-InputEnd::InputEnd(std::function<void()> then) {
+namespace {
+
+constexpr size_t kLongestLine = 256;
+
+}  // namespace
+
+InputEnd::InputEnd(OnLine on_line, std::function<void()> then) {
   if (pipe2(stop_, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category());
-  thread_ = std::thread([this, then = std::move(then)] { watch(then); });
+  thread_ = std::thread(
+      [this, on_line = std::move(on_line), then = std::move(then)] { watch(on_line, then); });
 }
 
 InputEnd::~InputEnd() {
@@ -21,13 +28,19 @@ InputEnd::~InputEnd() {
   close(stop_[0]);
 }
 
-void InputEnd::watch(const std::function<void()>& then) {
-  for (;;) {
+void InputEnd::watch(const OnLine& on_line, const std::function<void()>& then) {
+  for (std::string line;;) {
     pollfd ends[] = {{STDIN_FILENO, POLLIN, 0}, {stop_[0], POLLIN, 0}};
     if (poll(ends, 2, -1) < 0 && errno == EINTR) continue;
     if (ends[1].revents != 0) return;
-    char thrown_away[256];
-    const ssize_t n = read(STDIN_FILENO, thrown_away, sizeof thrown_away);
+    char bytes[256];
+    const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
+    for (ssize_t k = 0; k < n; ++k) {
+      if (bytes[k] == '\n')
+        on_line(std::exchange(line, {}));
+      else if (line.size() < kLongestLine)
+        line += bytes[k];
+    }
     if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN))) continue;
     return then();
   }

@@ -35,6 +35,21 @@ def fail_at_one(*_):
         signal.pause()
 
 
+def leave_at_one(how):
+    last = os.environ["GRAPEVINE_SEAT"] == "1"
+    if last and how == "never":
+        return how
+    model = linear()
+    optimizer = sgd(model)
+    with grapevine.join(model, optimizer) as rank:
+        if last:
+            return how
+        for _ in range(5):
+            step(model, optimizer)
+        rank.finish()
+        return rank.steps
+
+
 def end_at_one():
     if os.environ["GRAPEVINE_SEAT"] == "1":
         os._exit(7)
@@ -129,6 +144,12 @@ class Launch(unittest.TestCase):
             grapevine.launch(end_at_one, ranks=2)
         with self.assertRaisesRegex(RuntimeError, "rank 0 failed:(?s:.*)pickle"):
             grapevine.launch(lambda: lambda: 0, ranks=1)
+
+    def test_the_others_do_not_wait_for_one_that_returns_without_finish(self):
+        for how in ("never", "close"):
+            with self.subTest(how):
+                returned = grapevine.launch(leave_at_one, ranks=2, args=(how,))
+                self.assertEqual(returned, [5, how])
 
     def test_mistakes_are_told_in_a_line(self):
         with self.assertRaisesRegex(ValueError, "function is a int"):

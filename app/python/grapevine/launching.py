@@ -6,6 +6,7 @@ standard input.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import multiprocessing.connection
@@ -67,7 +68,7 @@ def launch(
             work = _Work(function, tuple(args), seat, count, node.socket)
             processes.append(_Process(work, node.input))  # before `start`, which Ctrl+C may end
             processes[-1].start()
-        return _results(processes)
+        return _results(processes, node)
     finally:
         for process in processes:
             process.end()
@@ -125,8 +126,16 @@ class _Node:
             if not self.input.closed and LISTENS not in line:
                 sys.stderr.write(line)
 
+    def leave_seat(self, seat: int) -> None:
+        """The process of a seat has ended, perhaps without `finish`: the others do not wait for it,
+        and take the steps that are left."""
+        with contextlib.suppress(BrokenPipeError):  # the node has left: the run is over
+            self.input.write("left %d\n" % seat)
+            self.input.flush()
+
     def end(self) -> None:
-        self.input.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.input.close()
         try:
             self._process.wait(LEAVE_S)
         except subprocess.TimeoutExpired:
@@ -186,13 +195,14 @@ def _can_be_imported(function: Callable[..., Any]) -> bool:
     return not in_main or hasattr(sys.modules["__main__"], "__file__")
 
 
-def _results(processes: Sequence[_Process]) -> List[Any]:
+def _results(processes: Sequence[_Process], node: _Node) -> List[Any]:
     values: Dict[int, Any] = {}
     while len(values) < len(processes):
         waiting = {p.results: p for p in processes if p.seat not in values}
         for ready in multiprocessing.connection.wait(list(waiting)):
             process = waiting[ready]
             values[process.seat] = process.result()
+            node.leave_seat(process.seat)
     return [values[process.seat] for process in processes]
 
 
