@@ -451,7 +451,7 @@ TEST_CASE("A TorchScript file that is none, cut or of other samples is refused i
   CHECK_THAT(complaint(), Contains("the network cannot be made"));
   const float one = 1;
   REQUIRE(write_state_dict(script, {{"weight", {1}, TensorType::f32, &one}}));
-  CHECK_THAT(complaint(), Contains("holds tensors and no network, accepted"));
+  CHECK_THAT(complaint(), Contains("has tensors and no network, accepted"));
   write_script(script, 64, 10);
   const Bytes good = read_raw(script);
   for (size_t part = 0; part < 40; ++part) {
