@@ -116,6 +116,16 @@ void take_left_seat(const std::string& line, int guests, GuestServer* server) {
   if (seat && *seat >= 0 && *seat < guests) server->give_up(*seat);
 }
 
+void follow_input(std::optional<InputEnd>& input, const Options& o,
+                  const std::shared_ptr<GuestServer>& server) {
+  input.emplace([server, guests = o.guests](
+                    const std::string& line) { take_left_seat(line, guests, server.get()); },
+                [log = o.log] {
+                  announce(log, "standard input has ended: this node leaves");
+                  kill(getpid(), SIGTERM);
+                });
+}
+
 // Waits, while scripts can connect, until the first script brings the model and the starting point.
 // Null: an interrupt came first.
 Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestServer* server) {
@@ -194,13 +204,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   if (!opened) return opened.error();
   const std::shared_ptr<GuestServer> server = *opened;
   std::optional<InputEnd> launcher;
-  if (options.peers.ends_with_input)
-    launcher.emplace([server, guests = options.guests](
-                         const std::string& line) { take_left_seat(line, guests, server.get()); },
-                     [log = options.log] {
-                       announce(log, "standard input has ended: this node leaves");
-                       kill(getpid(), SIGTERM);
-                     });
+  if (options.peers.ends_with_input) follow_input(launcher, options, server);
   auto objective = objective_of(options, server.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;
