@@ -228,7 +228,7 @@ TEST_CASE("a node that reads in place is killed at any moment, as is one that le
 TEST_CASE(
     "a node in exchanges by NCCL is killed at any moment, and nearly all others go on by it") {
   uint64_t go_on = 0, broken = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     INFO("seed " << seed);
     SimulatedCluster cluster({}, seed);
     cluster.use_devices(seed);
@@ -252,8 +252,8 @@ TEST_CASE(
     CHECK(cluster.nccl().stuck() == 0);
   }
   INFO(broken << " exchanges with the dead broke off");
-  CHECK(go_on >=
-        76);  // a broken exchange may break that of the survivors: they go by the host then
+  // A broken exchange may break that of the survivors: they go by the host then.
+  CHECK(go_on >= 114);
   CHECK(broken > 10);
 }
 
