@@ -364,7 +364,8 @@ class Rank:
                 self.step()
             if self._warn_if_moved("they are given to the rank as one"):
                 self.step()
-            self._warn_if_idle()
+            if self._optimizer_steps.elsewhere:
+                self._warn_if_idle()
         self._end("has finished")
 
     def _take_last_mean(self) -> None:
