@@ -4,10 +4,11 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "kernels/base/descriptor.hpp"
 
 namespace grapevine {
 namespace {
@@ -43,12 +44,8 @@ void write_now(OutgoingPayload& frame, int fd) {
 
 /// A copy of the descriptor: valid as long as a thread writes, even if the link ends.
 struct BulkQueue::Socket {
-  Socket(int of, bool plain) : fd(::fcntl(of, F_DUPFD_CLOEXEC, 0)), plain(plain) {}
-  ~Socket() {
-    if (fd >= 0) ::close(fd);
-  }
-  Socket(const Socket&) = delete;
-  const int fd;
+  Socket(int of, bool plain) : copy(::fcntl(of, F_DUPFD_CLOEXEC, 0)), plain(plain) {}
+  const Descriptor copy;
   const bool plain;
 };
 
@@ -71,7 +68,7 @@ bool BulkQueue::is_under_way(const OutgoingPayload& frame) {
 
 /// With TLS the socket has a few bytes more than are counted here.
 void BulkQueue::forget_arrived() {
-  const uint64_t bytes = socket_ != nullptr ? unacknowledged(socket_->fd) : 0;
+  const uint64_t bytes = socket_ != nullptr ? unacknowledged(socket_->copy.fd()) : 0;
   while (!sent_.empty() && sent_.front().behind >= bytes)
     sent_.pop_front();
 }
@@ -99,7 +96,7 @@ BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
 }
 
 BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<Socket>& direct) {
-  write_now(frame, direct->fd);
+  write_now(frame, direct->copy.fd());
   const bool sent = frame.done();
   {
     const Lock lock(mutex_);
@@ -121,7 +118,7 @@ bool BulkQueue::empty() const {
 void BulkQueue::stand(int fd, bool plain, bool lends) {
   auto socket = fd < 0 ? nullptr : std::make_shared<Socket>(fd, plain);
   const Lock lock(mutex_);
-  socket_ = socket != nullptr && socket->fd >= 0 ? std::move(socket) : nullptr;
+  socket_ = socket != nullptr && socket->copy ? std::move(socket) : nullptr;
   lends_ = lends;
 }
 
