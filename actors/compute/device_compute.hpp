@@ -1,7 +1,7 @@
 // DeviceCompute: gradients on the lanes of a device, under the wall clock.
 //
-// Each lane has a stream and a thread that queues on it, so the millisecond that LibTorch takes to
-// queue work delays no exchange. The owner of the device, the state actor, does all else (slots,
+// Each lane has a stream and a thread that queues on it, so the milliseconds that LibTorch takes to
+// queue work delay no exchange. The owner of the device, the state actor, does all else (slots,
 // waits, fences), in tasks that it receives. So only messages and fences order the work of lanes
 // and rules. A lane computes one gradient at a time; a job waits until a lane is free.
 //

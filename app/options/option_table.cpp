@@ -216,8 +216,9 @@ OptionTable rows_of_several_processes(Options& o) {
       {"no-key", &p.no_key, kProcesses | kDoctor, "",
        "TCP on loopback without a key: every user of this machine can stop the run"},
       {"ends-with-input", &p.ends_with_input, kNode, "",
-       "leave when standard input ends, as launch does it for nodes on other machines; a line \"left "
-       "K\" says that the script of seat K has ended, so that the others do not wait for it"},
+       "leave when standard input ends, as launch does it for nodes on other machines; a line "
+       "\"left K\" says that the script of seat K has ended, so that the others do not wait for "
+       "it"},
       {"first-rank", &p.first_rank, kNode, "N", "number of its first rank; -1: any free ranks"},
       {"total-ranks", &p.total_ranks, kNode, "N",
        "number of ranks to wait for before the run starts; 0: start at once and grow",
