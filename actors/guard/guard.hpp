@@ -3,7 +3,7 @@
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), updated at a step; constant
+//   usual     max(rms, (1 - 1/1024) usual, 1e-6 of the largest rms), updated at a step; constant
 //             while the rank does not step. At an optimum steps and distances are rounding errors,
 //             and neither predicts the other.
 //   way_e     the larger of: the sum of |u| since its last exchange with any rank, and the sum
@@ -37,7 +37,8 @@
 // finite, or one end had not stepped yet. A round is one exchange, and ends with its last phase.
 //
 // A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
-// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
+// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old. A change
+// to x by compressed messages counts as k = 2, because it also has what earlier rounds left out.
 //
 // In a sum over all ranks (all-reduce) only a rank itself sees its own part. So each rank judges
 // its own gradient g as if it were an edge, with |g| instead of |u| and way = 0. A far g raises
@@ -81,8 +82,9 @@ class Guard {
   static constexpr double kRefill = 1.0 / 8;       // of a step, over all edges
   static constexpr double kApartRefill = 3;        // the same, if most edges are far
   static constexpr uint32_t kRemembered = 32;      // steps in rms
-  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, per step
+  static constexpr double kFade = 1 - 1.0 / 1024;  // of usual, per step
   static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
+  static constexpr double kInChange = 2;           // ranks that a compressed change counts for
   static constexpr int kAll = -1;                  // the edge of messages with unknown senders
   static constexpr double kLonger = 4;             // times the other end's steps
   static constexpr double kReach = 1000;           // times the way of a rank and its allowance

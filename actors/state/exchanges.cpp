@@ -251,7 +251,7 @@ int Exchanges::sender(StateRank& rank, size_t places, size_t k) {
 }
 
 void Exchanges::combine(StateRank& rank, Apply& a) {
-  const Limits of_all = rank.guard.limits(Guard::kAll);
+  const Limits of_all = rank.guard.limits(Guard::kAll, Guard::kInChange);
   std::vector<Received> received = judge_messages(rank, a);
   if (!rank.rounds().pulls()) return end_phase(rank, a.phase, received);
   if (!ranks_.deps.device) return judge_pull(rank, a.phase, std::move(received), of_all);

@@ -1,5 +1,5 @@
 // The cost of one bad rank of eight to the others under the guard (actors/guard): their loss,
-// beside that of the same run in which this rank has been killed at the start.
+// beside that of the same run in which this rank is paused from the start and keeps its edges.
 //
 //   bin/actors_runs_test "[measure]"                      the table of actors/guard/MEASURED.md
 //   GRAPEVINE_SEED=17 bin/actors_runs_test "[measure]"    the same of that one seed
@@ -230,7 +230,7 @@ Honest honest(const Graph& graph, Bad bad, uint64_t seed) {
   s.lr = {kLr, Schedule::constant, 0};
   s.rule.optimizer = {};
   if (bad.kind == Bad::Kind::absent)
-    s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {kBad}, 0.01)};
+    s.plan.rank_faults = {rank_fault(RankFaultKind::pause, {kBad}, 0.01)};
   GV_CHECK(static_cast<bool>(check(s)));  // on threads, where no test may fail
   const auto objective = std::make_shared<Quadratics>(seed, bad, graph.until_s);
   const auto ran = run(s, objective, {});
