@@ -19,9 +19,9 @@ namespace {
 struct Costs {
   Spectrum spectrum;
   A2cid2Constants constants;
-  // The number of exchanges of all ranks after which |pi x| is 1e-3 of its start at the proven rates,
-  // with E|pi x|^2 ~ exp(-eta t) for A2CiD2 and exp(-t / (2 chi1)) for plain averaging (Nabli,
-  // Belilovsky, Oyallon, NeurIPS 2023, section 3). Real runs need fewer.
+  // The number of exchanges of all ranks after which |pi x| is 1e-3 of its start at the proven
+  // rates, with E|pi x|^2 ~ exp(-eta t) for A2CiD2 and exp(-t / (2 chi1)) for plain averaging
+  // (Nabli, Belilovsky, Oyallon, NeurIPS 2023, section 3). Real runs need fewer.
   double expected = 0, expected_plain = 0;
 };
 
