@@ -59,8 +59,7 @@ OptionTable rows_of_the_run(Options& o) {
        "data)",
        Shared::always},
       {"fastest-at-most", &s.fastest_at_most, kTrain, "X",
-       "with a pool: the highest pace of a rank that other nodes accept, as a multiple of the "
-       "median pace",
+       "pool: the highest pace of a rank that other nodes accept, in multiples of the median",
        Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",
        "passes of all ranks together over the data, instead of --gradients; 0: use --gradients",
