@@ -60,7 +60,7 @@ const CommandRow kCommands[] = {
     {kSimulate, "simulate", simulate,
      "Run the same actors on the virtual clock, seeded and repeatable.",
      "Examples:\n"
-     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
+     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges until ranks agree\n"
      "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
      "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
      "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
@@ -75,7 +75,7 @@ const CommandRow kCommands[] = {
      "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
      "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
     {kMethods, "methods", show_methods,
-     "All training methods: equation, paper, and what each needs.",
+     "All training methods: equation, paper, and the graph and options of each.",
      "Example: grapevine methods --json\n"},
     {kCompare, "compare", compare,
      "Methods x options x seeds from one job file, on the virtual clock.", kCompareFooter},
@@ -96,7 +96,7 @@ const CommandRow kCommands[] = {
      "Ranks whose steps scripts compute (a PyTorch script joins with five lines):\n"
      "  grapevine node --guests 4\n"
      "Under srun, torchrun and mpirun a node finds the others by the environment.\n"
-     "It has every option of train.\n"
+     "node has every option of train.\n"
      "One Ctrl+C saves and leaves; a second one ends at once.\n"},
     {kLaunch, "launch", launch, "Start and watch several processes that train together.",
      "Examples:\n"
@@ -104,7 +104,7 @@ const CommandRow kCommands[] = {
      "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
      "  grapevine launch --hosts hosts.txt --key run.key    over ssh\n"
      "  grapevine launch --guests 4 -- python train.py      a node, and four scripts that join it\n"
-     "It has every option of train.\n"
+     "launch has every option of train.\n"
      "One Ctrl+C ends the run at all nodes; a second one ends at once.\n"},
     {kCtl, "ctl", control, "Send a request to a running node.",
      "Verbs:\n"
@@ -225,7 +225,7 @@ constexpr Positional kPositionals[] = {
     {kCtl, "address", "ADDR", "where a node listens"},
     {kCtl, "verb", "VERB",
      "status, metrics, topology, reconfigure, drain, stop, inject, checkpoint, snapshot, events"},
-    {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
+    {kCtl, "argument", "ARG", "the argument of reconfigure, inject, snapshot or events"},
     {kKeygen, "argument", "FILE", "the file to write"},
     {kCost, "argument", "RUN", "the folder of a run"},
 };

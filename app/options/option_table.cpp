@@ -59,7 +59,7 @@ OptionTable rows_of_the_run(Options& o) {
        "data)",
        Shared::always},
       {"fastest-at-most", &s.fastest_at_most, kTrain, "X",
-       "pool: the largest pace of a rank that others believe, as a multiple of the median",
+       "pool: the highest pace of a rank that other nodes accept, in multiples of the median",
        Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",
        "passes of all ranks together over the data, instead of --gradients; 0: use --gradients",
@@ -67,12 +67,12 @@ OptionTable rows_of_the_run(Options& o) {
       {"until", &s.until_s, kRuns, "T", "stop after T seconds of the run's clock; 0: never",
        Shared::by_default},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
-       "seconds between two samples of the consensus distance, more for large models; 0: none"},
+       "seconds between two samples of the consensus distance, longer for large models; 0: none"},
       {"alarm-seconds", &s.alarm_s, kTrain, "T",
-       "seconds without an exchange on an edge, or of waiting of a rank, until an alarm; 0: never"},
+       "an alarm is raised if an edge has no exchange, or a rank waits, for T seconds; 0: never"},
       {"test-every", &o.test_every, kTrain | kSimulate, "T",
-       "how often the averaged model is tested during the run, at samples, keeping the best: 60s, "
-       "1000steps (of each rank), or 0: only at the end"},
+       "how often the averaged model is tested: 60s, 1000steps (of each rank), or 0: only at the "
+       "end; a test happens when a sample is taken, and the best model is kept"},
       {"early-stop", &o.early_stop, kTrain | kSimulate, "N",
        "end after N tests without a better result; 0: never"},
       {"threads", &s.threads, kTrain | kCompare | kReproduce, "N",
@@ -101,11 +101,12 @@ OptionTable rows_of_the_method(Options& o) {
       {"nesterov", &s.rule.optimizer.nesterov, kRuns, "", "Nesterov's momentum",
        Shared::unless_guests},
       {"weight-decay", &s.rule.optimizer.weight_decay, kRuns, "X",
-       "this factor times x is added to the gradient", Shared::unless_guests},
+       "X times the parameters is added to the gradient (adamw: to the step)",
+       Shared::unless_guests},
       {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kSized, "NAME",
        "optimizer of each rank: sgd, adam or adamw", Shared::unless_guests},
       {"beta2", &s.rule.optimizer.beta2, kRuns, "X",
-       "adam and adamw: the part of the mean square of the gradients that a step keeps",
+       "adam and adamw: factor of the mean square of earlier gradients at each step",
        Shared::unless_guests},
       {"inner-steps", &s.inner_steps, kSized, "N",
        "steps of the rank's optimizer that a rank takes alone; their sum is the gradient of the "
@@ -133,7 +134,7 @@ OptionTable rows_of_the_method(Options& o) {
        "if a message of a round is lost: resend it, or continue by renormalise, own, reuse or "
        "shrink"},
       {"reference-schedule", &s.rule.reference_schedule, kRuns, "",
-       "sgp: the order of shifts of a published code"},
+       "sgp: the order of the peers in a published code"},
   };
 }
 
@@ -153,7 +154,7 @@ OptionTable rows_of_the_objective(Options& o) {
        "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
        "how the data is divided: iid, whole (each rank has all), label (of a play: by speaker), "
-       "dirichlet:ALPHA or contiguous"},
+       "dirichlet:ALPHA, contiguous, or auto (chosen by the data)"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",
        "fraction of the training samples that the seed sets aside; tests choose the best model on "
        "them"},
@@ -190,7 +191,7 @@ OptionTable rows_of_the_virtual_clock(Options& o) {
       {"gradient-seconds", &s.gradient_s, kSimulate, "T", "seconds of a modelled gradient"},
       {"speed-spread", &s.speed_spread, kSimulate, "X",
        "sigma of a gradient's log-normal duration; the mean does not change"},
-      {"target", &s.target, kSimulate, "D", "stop when |pi x| has shrunk by this factor; 0: never"},
+      {"target", &s.target, kSimulate, "D", "stop when |pi x| is D times its start; 0: never"},
       {"seeds", &o.seeds, kSimulate | kReproduce, "K",
        "number of runs, with seeds from --seed on; of reproduce: 0 is each figure's own number"},
   };
@@ -216,7 +217,7 @@ OptionTable rows_of_several_processes(Options& o) {
       {"no-key", &p.no_key, kProcesses | kDoctor, "",
        "TCP on loopback without a key: every user of this machine can stop the run"},
       {"ends-with-input", &p.ends_with_input, kNode, "",
-       "leave when standard input ends, as launch does it for nodes on other machines; a line "
+       "leave when standard input ends; launch sets this for nodes on other machines; a line "
        "\"left K\" says that the script of seat K has ended, so that the others do not wait for "
        "it"},
       {"first-rank", &p.first_rank, kNode, "N", "number of its first rank; -1: any free ranks"},
@@ -227,7 +228,7 @@ OptionTable rows_of_several_processes(Options& o) {
        "seconds to wait for the others at the start and at the end"},
       {"metrics", &p.metrics, kProcesses, "[HOST:]PORT",
        "serve /metrics for Prometheus and the probes /healthz and /readyz over HTTP; default HOST: "
-       "loopback; of launch: port of the first node, the others follow"},
+       "loopback; of launch: port of the first node, the other nodes take the next ports"},
       {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: encrypt payloads too"},
       {"guests", &o.guests, kProcesses, "N",
        "number of ranks whose steps scripts compute; launch starts as many scripts with the "
@@ -238,12 +239,14 @@ OptionTable rows_of_several_processes(Options& o) {
        "path of the unix socket for scripts; default: by the node's name"},
       {"nodes", &o.nodes, kLaunch, "N", "number of processes, each with --ranks ranks"},
       {"hosts", &o.hosts, kLaunch, "FILE",
-       "start the nodes over ssh; each line has a host, and the address where others reach it"},
+       "start the nodes over ssh; each line has a host and, if it differs, the address where other "
+       "nodes reach it"},
       {"address", &o.address, kCtl, "ADDR",
        "name of a node on this machine, or the address of a node"},
       {"verb", &o.verb, kCtl, "VERB", "the request"},
       {"argument", &o.argument, kCtl | kKeygen | kCost, "ARG",
-       "a graph, a file, or how many events"},
+       "of ctl: a graph, a file, or how many events; of keygen: the file to write; of cost: the "
+       "folder of a run"},
   };
 }
 
@@ -252,12 +255,12 @@ OptionTable rows_of_the_program(Options& o) {
       {"svg", &o.svg, kTopology, "FILE", "file to draw the graph into"},
       {"job", &o.job, kCompare, "FILE", "what is compared (TOML)"},
       {"name", &o.name, kReproduce, "NAME",
-       "the family of claims; all: those that need no data set"},
+       "the family of claims; all: every family that needs no data set"},
       {"list", &o.list, kReproduce, "", "list all names"},
       {"steps", &o.steps, kReproduce, "N",
        "most rounds of a run, for a quick look; claims then fail; 0: as many as needed"},
       {"sample", &o.sample, kTrain | kSimulate, "TEXT",
-       "language models: at the end the averaged model continues this text, and prints it"},
+       "language models: at the end the averaged model continues this text; the result is printed"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
       {"json", &o.json,
        kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl | kDoctor | kCost, "",
