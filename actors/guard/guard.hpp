@@ -37,8 +37,8 @@
 // finite, or one end had not stepped yet. A round is one exchange, and ends with its last phase.
 //
 // A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
-// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old. A change
-// to x by compressed messages counts as k = 2, because it also has what earlier rounds left out.
+// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old. k = 2
+// for a change to x by compressed messages, because it also has what earlier rounds left out.
 //
 // In a sum over all ranks (all-reduce) only a rank itself sees its own part. So each rank judges
 // its own gradient g as if it were an edge, with |g| instead of |u| and way = 0. A far g raises

@@ -16,6 +16,9 @@ constexpr double kNewsAtMost_s = 2;
 constexpr double kSilent = 4;                           // usual times between two reports
 constexpr double kTellLeast_s = 0.05, kTellMost_s = 1;  // between two reports of this process
 constexpr double kTellsUntilTheEnd = 10;
+// Ranks know the progress, and with it the learning rate, to a part of this. All members together
+// make no more than one report in kTellLeast_s for it.
+constexpr double kTellsInARun = 200;
 constexpr uint64_t kTellsAPace = 2;  // a pace is known after so many reports
 
 }  // namespace
@@ -176,11 +179,14 @@ WorkPool::Own WorkPool::tell(double now) {
   double rate = rate_;
   for (const auto& [id, m] : others_)
     if (m.told.is_live) rate += m.told.per_second;
-  const double left = wanted_ == 0
-                          ? std::numeric_limits<double>::infinity()
-                          : static_cast<double>(wanted_) - static_cast<double>(told_by_all());
-  const double left_s = rate > 0 ? left / rate : 0;
-  const double again_s = std::clamp(left_s / kTellsUntilTheEnd, kTellLeast_s, kTellMost_s);
+  const auto wanted =
+      wanted_ == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(wanted_);
+  const double left = wanted - static_cast<double>(told_by_all());
+  const auto seconds = [&](double gradients) { return rate > 0 ? gradients / rate : 0; };
+  const double usual_s = std::max(seconds(wanted / kTellsInARun),
+                                  kTellLeast_s * static_cast<double>(others_.size() + 1));
+  const double again_s =
+      std::clamp(std::min(usual_s, seconds(left / kTellsUntilTheEnd)), kTellLeast_s, kTellMost_s);
   return {taken_, waits ? 0 : rate_, again_s};
 }
 

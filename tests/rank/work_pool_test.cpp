@@ -163,13 +163,25 @@ TEST_CASE("counts only grow, and old news say nothing") {
 }
 
 TEST_CASE("a rank that waits tells a pace of 0, and tells more often towards the end") {
-  WorkPool pool(100, 0, 1);
+  WorkPool pool(4000, 0, 1);
   CHECK(pool.tell(0).again_s == 0.05);
   CHECK(takes(pool, 1, 50) == 50);
-  const WorkPool::Own half = pool.tell(1);
-  CHECK(half.taken == 50);
-  CHECK(half.per_second == 50);
-  CHECK(half.again_s == Approx(0.1));
-  takes(pool, 2);
-  CHECK(pool.tell(2).per_second == 0);
+  const WorkPool::Own early = pool.tell(1);
+  CHECK(early.taken == 50);
+  CHECK(early.per_second == 50);
+  CHECK(early.again_s == Approx(0.4));  // a 200th of the run
+  takes(pool, 78, 3900);
+  CHECK(pool.tell(79).again_s == Approx(0.1));  // a tenth of the rest
+  takes(pool, 81);
+  CHECK(pool.tell(81).per_second == 0);
+}
+
+TEST_CASE("all members together make at most twenty reports a second until the end is near") {
+  WorkPool pool(4000, 0, 1);
+  std::vector<MemberWork> others;
+  for (uint64_t id = 2; id <= 10; ++id)
+    others.push_back(member(id, 1, 50, 50));
+  pool.hear(0, 0, others);
+  takes(pool, 1, 50);
+  CHECK(pool.tell(1).again_s == Approx(0.5));
 }
