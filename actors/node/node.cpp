@@ -220,10 +220,10 @@ void Node::hear(const WorkHeard& heard) {
 
 void Node::check_finished() {
   const bool anybody =
-      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive; });
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive || r.returns; });
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
-                               [](const Rank& r) { return !r.alive || r.finished; });
+                               [](const Rank& r) { return r.alive ? r.finished : !r.returns; });
   // If the ranks share a pool, a finished run does not wait for a stopped rank.
   const bool is_done = deps_.pool && deps_.pool->is_complete();
   if (all || is_done) send(deps_.membership, ShareDone{});
@@ -363,6 +363,12 @@ void Node::collect() {
 
 Node::behavior_type Node::make_behavior() {
   set_down_handler([this](const caf::down_msg& down) {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      std::vector<caf::actor_addr>& former = ranks_[rank].former;
+      if (std::erase(former, down.source) == 0) continue;
+      if (former.empty()) come_back(first_rank_ + static_cast<int>(rank));
+      return;
+    }
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
         return worker_lost(first_rank_ + static_cast<int>(rank), down.reason);
@@ -509,8 +515,24 @@ void Node::kill(int rank) {
 void Node::restart(int rank) {
   Rank& actors = actors_of(rank);
   if (finishing_ || actors.returns) return;
-  kill(rank);
   actors.returns = true;
+  kill(rank);
+  const caf::actor_addr communicator = actors.communicator.address();
+  const caf::actor_addr worker = actors.worker ? actors.worker.address() : caf::actor_addr();
+  await_end(actors, communicator);
+  if (worker) await_end(actors, worker);
+}
+
+// What a former actor of a rank has sent reaches the state before that actor has ended. So the
+// state ignores it, as long as the rank has not returned.
+void Node::await_end(Rank& actors, const caf::actor_addr& former) {
+  actors.former.push_back(former);
+  monitor(former);
+}
+
+void Node::come_back(int rank) {
+  if (finishing_) return;
+  Rank& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
   request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int source) {

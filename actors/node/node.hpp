@@ -61,10 +61,11 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;     // it will soon continue under another number
-    bool returns = false;     // it waits for the state of a neighbour
-    int failures = 0;         // of its worker
-    uint64_t resumed_at = 0;  // gradients of an earlier life
+    bool retired = false;  // it will soon continue under another number
+    bool returns = false;  // it waits for the end of its former actors and for a state
+    std::vector<caf::actor_addr> former = {};  // its actors that have not ended yet
+    int failures = 0;                          // of its worker
+    uint64_t resumed_at = 0;                   // gradients of an earlier life
   };
 
   const StateActor& state_of(int rank) const {
@@ -92,6 +93,8 @@ class Node final : public NodeActor::base {
   caf::result<std::string> change(const ChangeRank&);
   void kill(int rank);
   void restart(int rank);
+  void await_end(Rank&, const caf::actor_addr&);
+  void come_back(int rank);
   void revive(int rank, const RankStatePtr& copied);
   void worker_lost(int rank, const caf::error& reason);
   void check_finished();
