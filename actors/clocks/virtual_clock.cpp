@@ -66,4 +66,10 @@ void VirtualScheduler::run() {
   running_ = false;
 }
 
+void VirtualScheduler::run_until(const std::function<bool()>& enough) {
+  run();
+  while (!enough() && step()) {
+  }
+}
+
 }  // namespace grapevine

@@ -64,6 +64,9 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
   void stop() override;
 
   void run();  // until no actor is ready
+  /// Then one event after the other, until `enough` returns true (called before each) or none is
+  /// left.
+  void run_until(const std::function<bool()>& enough);
   bool idle() const { return jobs_.empty(); }
   bool step() {
     return clock_->fire() && (run(), true);

@@ -58,6 +58,11 @@ struct NodeReport {
   double learning_rate = 0;                          // of the newest gradient; NaN: unknown
   std::vector<RankCost> costs;                       // of the ranks so far
 };                                                   // answers Report
+/// Ends a rank here, or brings it back (a living one is ended first).
+struct ChangeRank {
+  int rank = 0;
+  bool returns = false;
+};  // answered with a line about the rank, or an error
 /// The work that the members of the run have reported (actors/rank/work_pool.hpp).
 struct WorkHeard {
   uint64_t before = 0;  // of this process, in earlier lives

@@ -18,6 +18,7 @@ struct ApplyRequest;
 struct Arrived;
 struct Attach;
 struct Begin;
+struct ChangeRank;
 struct Collect;
 struct Collected;
 struct CopyState;
@@ -94,9 +95,10 @@ using MembershipActor =
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
-using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<WorkHeard>, Takes<Diverged>,
-                                   Takes<KillRank>, Takes<RestartRank>, Takes<Order, int>,
-                                   Takes<Tick>, Takes<Finish>, Answers<Report, NodeReport>>;
+using NodeActor =
+    caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<WorkHeard>, Takes<Diverged>,
+                     Takes<KillRank>, Takes<RestartRank>, Takes<Order, int>, Takes<Tick>,
+                     Takes<Finish>, Answers<ChangeRank, std::string>, Answers<Report, NodeReport>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
 
@@ -160,9 +162,13 @@ GV_LOCAL_MESSAGE(Ptr<std::vector<grapevine::EdgeRate>>)
 GV_LOCAL_MESSAGE(Ptr<grapevine::Solved>)
 GV_LOCAL_MESSAGE(Renew)
 GV_LOCAL_MESSAGE(TellRoster)
+GV_LOCAL_MESSAGE(RunSample)
+GV_LOCAL_MESSAGE(Alarm)
+GV_LOCAL_MESSAGE(Outcome)
 GV_LOCAL_MESSAGE(EpochInfo)
 GV_LOCAL_MESSAGE(Finished)
 GV_LOCAL_MESSAGE(Diverged)
+GV_LOCAL_MESSAGE(ChangeRank)
 GV_LOCAL_MESSAGE(KillRank)
 GV_LOCAL_MESSAGE(RestartRank)
 GV_LOCAL_MESSAGE(Start)

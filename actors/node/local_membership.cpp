@@ -13,9 +13,12 @@ LocalMembership::LocalMembership(caf::actor_config& config,
       roster_(settings_->ranks, settings_->topology, first_epoch) {}
 
 caf::result<std::string> LocalMembership::reconfigure(const std::string& topology) {
+  if (ends_) return caf::make_error(caf::sec::invalid_argument, "the run is ending");
   const auto ranks = static_cast<int>(roster_.ranks().size());
   const auto graph = make_topology(topology, ranks, settings_->rate);
   if (!graph) return caf::make_error(caf::sec::invalid_argument, graph.error().message);
+  if (const Status fits = check_graph(*settings_, *graph); !fits)
+    return caf::make_error(caf::sec::invalid_argument, fits.error().message);
   roster_.reconfigure(topology);
   tell();
   return "epoch " + std::to_string(roster_.epoch()) + ": " + graph->name() + " of " +
@@ -38,7 +41,10 @@ LocalMembership::behavior_type LocalMembership::make_behavior() {
       [this](const Reconfigure& change) { return reconfigure(change.topology); },
       [](const EdgeRatesPtr&) {},  // there are no other nodes
       [](const EpochInfo&) {},     // there is no console
-      [this](ShareDone) { send(parts_.node, Finish{}); },
+      [this](ShareDone) {
+        ends_ = true;
+        send(parts_.node, Finish{});
+      },
       [](const OwnWork&) {},
       [](Suspected) {},  // a rank of this process reports its own death
       [this](RankLost gone) {

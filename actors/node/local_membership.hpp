@@ -36,6 +36,7 @@ class LocalMembership final : public LocalMembershipActor::base {
   std::shared_ptr<const Settings> settings_;
   LocalRoster roster_;
   LocalStart parts_;
+  bool ends_ = false;
 };
 
 }  // namespace grapevine

@@ -126,6 +126,23 @@ void Node::once_founded(std::function<void()> fault) {
   early_faults_.push_back(std::move(fault));
 }
 
+bool Node::has(int rank) const {
+  return rank >= first_rank_ && rank - first_rank_ < static_cast<int>(ranks_.size());
+}
+
+// Any holder of the node's handle may name a rank that is not here.
+void Node::for_rank(int rank, std::function<void()> fault) {
+  once_founded([this, rank, fault = std::move(fault)] {
+    if (has(rank)) return fault();
+    say(not_here(rank));
+  });
+}
+
+std::string Node::not_here(int rank) const {
+  return fmt::format("rank is {}, accepted: {} to {}", rank, first_rank_,
+                     first_rank_ + static_cast<int>(ranks_.size()) - 1);
+}
+
 // --- ranks that make no progress
 
 void Node::measure() {
@@ -203,10 +220,10 @@ void Node::hear(const WorkHeard& heard) {
 
 void Node::check_finished() {
   const bool anybody =
-      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive; });
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive || r.returns; });
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
-                               [](const Rank& r) { return !r.alive || r.finished; });
+                               [](const Rank& r) { return r.alive ? r.finished : !r.returns; });
   // If the ranks share a pool, a finished run does not wait for a stopped rank.
   const bool is_done = deps_.pool && deps_.pool->is_complete();
   if (all || is_done) send(deps_.membership, ShareDone{});
@@ -346,6 +363,12 @@ void Node::collect() {
 
 Node::behavior_type Node::make_behavior() {
   set_down_handler([this](const caf::down_msg& down) {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      std::vector<caf::actor_addr>& former = ranks_[rank].former;
+      if (std::erase(former, down.source) == 0) continue;
+      if (former.empty()) come_back(first_rank_ + static_cast<int>(rank));
+      return;
+    }
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
         return worker_lost(first_rank_ + static_cast<int>(rank), down.reason);
@@ -353,6 +376,7 @@ Node::behavior_type Node::make_behavior() {
   return {
       [this](const Begin& given) { begin(given); },
       [this](Finished finished) {
+        if (!has(finished.rank)) return say(not_here(finished.rank));
         Rank& actors = actors_of(finished.rank);
         actors.finished = true;
         const bool rounds = method_named(deps_.settings->method).pattern != Pattern::pairwise;
@@ -376,14 +400,14 @@ Node::behavior_type Node::make_behavior() {
         finish();
       },
       [this](const KillRank& k) {
-        once_founded([this, k] {
+        for_rank(k.rank, [this, k] {
           if (!k.why.empty()) say("rank " + std::to_string(k.rank) + " leaves: " + k.why);
           kill(k.rank);
         });
       },
-      [this](RestartRank r) { once_founded([this, r] { restart(r.rank); }); },
+      [this](RestartRank r) { for_rank(r.rank, [this, r] { restart(r.rank); }); },
       [this](Order order, int rank) {
-        once_founded([this, order, rank] {
+        for_rank(rank, [this, order, rank] {
           const Rank& actors = actors_of(rank);
           if (!actors.alive) return;
           if (actors.worker) send(actors.worker, order);
@@ -398,6 +422,7 @@ Node::behavior_type Node::make_behavior() {
         tick.id == kTellReport ? tell_report() : await_quiet();
       },
       [this](Finish) { finish(); },
+      [this](const ChangeRank& wanted) { return change(wanted); },
       [this](Report) -> caf::result<NodeReport> {
         const auto promise = make_response_promise<NodeReport>();
         report([answer = promise](NodeReport& all) mutable { answer.deliver(std::move(all)); });
@@ -456,6 +481,24 @@ void Node::lose(int rank, Lost what) {
   if (RankLedger* const ledger = ledger_of(rank)) ledger->lose(what, deps_.clock.now());
 }
 
+caf::result<std::string> Node::change(const ChangeRank& wanted) {
+  const auto refuse = [](const std::string& why) {
+    return caf::make_error(caf::sec::invalid_argument, why);
+  };
+  const std::string name = "rank " + std::to_string(wanted.rank);
+  if (!has(wanted.rank)) return refuse(not_here(wanted.rank));
+  if (!ranks_.front().communicator) return refuse("the ranks have not begun");
+  if (finishing_) return refuse("the run is ending");
+  if (actors_of(wanted.rank).returns) return refuse(name + " is returning already");
+  if (!wanted.returns && !actors_of(wanted.rank).alive) return refuse(name + " is gone already");
+  if (!wanted.returns) {
+    kill(wanted.rank);
+    return name + " is gone";
+  }
+  restart(wanted.rank);
+  return name + " returns with the state of a neighbour";
+}
+
 void Node::kill(int rank) {
   Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
@@ -470,8 +513,25 @@ void Node::kill(int rank) {
 }
 
 void Node::restart(int rank) {
-  if (finishing_) return;
+  Rank& actors = actors_of(rank);
+  if (finishing_ || actors.returns) return;
+  actors.returns = true;
   kill(rank);
+  const caf::actor_addr communicator = actors.communicator.address();
+  const caf::actor_addr worker = actors.worker ? actors.worker.address() : caf::actor_addr();
+  await_end(actors, communicator);
+  if (worker) await_end(actors, worker);
+}
+
+// What a former actor of a rank has sent reaches the state before that actor has ended. So the
+// state ignores it, as long as the rank has not returned.
+void Node::await_end(Rank& actors, const caf::actor_addr& former) {
+  actors.former.push_back(former);
+  monitor(former);
+}
+
+void Node::come_back(int rank) {
+  if (finishing_) return;
   Rank& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
@@ -485,7 +545,7 @@ void Node::revive(int rank, const RankStatePtr& copied) {
   Rank& actors = actors_of(rank);
   send(state_of(rank), Attach{rank, copied, actors.communicator, actors.worker, {}});
   actors.alive = true;
-  actors.finished = false;
+  actors.returns = actors.finished = false;
   tell_manager();
   // The rank computes once its epoch is on the way.
   request(deps_.membership, caf::infinite, RankReady{rank}).then([this, rank] {

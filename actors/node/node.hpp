@@ -61,9 +61,11 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;     // it will soon continue under another number
-    int failures = 0;         // of its worker
-    uint64_t resumed_at = 0;  // gradients of an earlier life
+    bool retired = false;  // it will soon continue under another number
+    bool returns = false;  // it waits for the end of its former actors and for a state
+    std::vector<caf::actor_addr> former = {};  // its actors that have not ended yet
+    int failures = 0;                          // of its worker
+    uint64_t resumed_at = 0;                   // gradients of an earlier life
   };
 
   const StateActor& state_of(int rank) const {
@@ -78,6 +80,9 @@ class Node final : public NodeActor::base {
   void move(int first_rank);
   void silence(int rank);
   void dismiss(int rank);
+  bool has(int rank) const;
+  std::string not_here(int rank) const;
+  void for_rank(int rank, std::function<void()> fault);
   Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void start(int rank);
   RankLedger* ledger_of(int rank);  // null: no rank has a worker
@@ -85,8 +90,11 @@ class Node final : public NodeActor::base {
   void tell_manager();
   void tell_work();
   void hear(const WorkHeard&);
+  caf::result<std::string> change(const ChangeRank&);
   void kill(int rank);
   void restart(int rank);
+  void await_end(Rank&, const caf::actor_addr&);
+  void come_back(int rank);
   void revive(int rank, const RankStatePtr& copied);
   void worker_lost(int rank, const caf::error& reason);
   void check_finished();

@@ -8,8 +8,8 @@
 // at the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event
 // takes no time. If the rounds of a method do not wait, ranks on the virtual clock start at
 // different times, up to one gradient's time apart: in real runs unsynchronised ranks do not start
-// in the same instant. A user's own worker must handle the messages of WorkerActor. It may be slow
-// or fail without any effect on other ranks.
+// in the same instant. A user's own worker (OwnWorker) may be slow or fail without any effect on
+// other ranks.
 #pragma once
 #include <memory>
 #include <utility>
@@ -41,7 +41,24 @@ struct WorkerDependencies {
   NodeActor node;
 };
 
-/// The result of a MakeWorker (run.hpp). Set one in RunHooks to use your own worker.
+/// A worker of your own: a function that computes a gradient of one rank. The library does the
+/// rest: pace, learning rate, counts, pauses, the end.
+///
+/// If a function throws, the worker fails with that text; the node asks RunHooks::make_worker for
+/// another one, which continues, and after five failures the rank is gone. A loss that is not a
+/// number ends the run. Under the wall clock each worker computes in a thread of its own, so a slow
+/// one delays no other rank, but the end of the actor system waits for a gradient that has begun.
+/// Under the virtual clock it computes in the thread that runs the clock.
+class OwnWorker {
+ public:
+  virtual ~OwnWorker() = default;
+  /// Writes the rank's gradient number `index` at x to g and returns the loss. One call at a time.
+  virtual double gradient(uint64_t index, ConstVec x, Vec g) = 0;
+  /// Its duration on the virtual clock, before a plan slows the rank down; 0: settings.gradient_s.
+  virtual double seconds(uint64_t /*index*/) { return 0; }
+};
+
+/// The result of a MakeWorker (run_hooks.hpp). Set one in RunHooks to use your own worker.
 struct SpawnedWorker {
   SpawnedWorker() = default;  // no worker: the rank computes nothing
   SpawnedWorker(WorkerActor made) : actor(std::move(made)) {}
@@ -49,9 +66,14 @@ struct SpawnedWorker {
   WorkerActor actor;
 };
 
+/// A worker whose gradients the objective computes.
 WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
+/// A worker whose gradients your own computes, in the host's memory. Throws std::system_error if
+/// its thread cannot start; in a MakeWorker this ends the run with the reason.
+WorkerActor spawn_own_worker(caf::actor_system&, WorkerDependencies, std::unique_ptr<OwnWorker>);
 
-/// A worker calls this for each gradient that it sends to the state actor. Samples use the counts.
+/// A WorkerActor that is written by hand calls this for each gradient that it sends to the state
+/// actor. Samples use the counts.
 void count_gradient(Counters&, double loss, double lr);
 
 }  // namespace grapevine

@@ -159,9 +159,14 @@ class GuardedObjective final : public Objective {
 void Thrown::keep(const std::string& where, const std::string& text) {
   std::string line = where + " failed: " + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  const Lock lock(mutex_);
-  if (!first_) first_ = world_error(std::move(line));
-  any_ = true;
+  bool is_first;
+  {
+    const Lock lock(mutex_);
+    is_first = !first_;
+    if (is_first) first_ = world_error(std::move(line));
+    any_ = true;
+  }
+  if (is_first && tell_) tell_();
 }
 
 std::optional<Error> Thrown::first() const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +18,13 @@ class Thrown {
  public:
   /// `where` names the call that threw: "the gradient 3 of rank 1".
   void keep(const std::string& where, const std::string& text);
+  /// Calls `first` once, at the first exception, on its thread. REQUIRES: before any exception.
+  void tell(std::function<void()> first) { tell_ = std::move(first); }
   bool any() const { return any_.load(std::memory_order_relaxed); }
   std::optional<Error> first() const;
 
  private:
+  std::function<void()> tell_;
   std::atomic<bool> any_{false};
   mutable Mutex mutex_;
   std::optional<Error> first_ GV_GUARDED_BY(mutex_);

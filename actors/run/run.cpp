@@ -18,9 +18,10 @@
 #include "actors/node/topology_manager.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/run/fits.hpp"
-#include "actors/run/gpu.hpp"
+#include "actors/run/prepared_run.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/run/site.hpp"
+#include "actors/run/spawn_run.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/settings/counters.hpp"
 #include "actors/state/local_steps.hpp"
@@ -238,14 +239,14 @@ LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
   };
 }
 
-SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
+SpawnedRun begin_run(caf::actor_system& system, const Settings& settings,
                      std::shared_ptr<Objective> objective, RunHooks hooks,
                      std::function<void(Outcome)> done) {
   WallScheduler::require_threads(system);
   Site site = site_alone(system, settings, hooks.resumption.epoch + 1);
   const auto membership = caf::actor_cast<LocalMembershipActor>(site.membership);
-  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
-                             std::move(site), std::move(done));
+  SpawnedRun run = spawn_on(system, settings, std::move(objective), std::move(hooks),
+                            std::move(site), std::move(done));
   caf::anon_send(membership, LocalStart{run.node, run.manager});
   return run;
 }
@@ -320,9 +321,9 @@ std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
 
 }  // namespace
 
-SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
-                     std::shared_ptr<Objective> objective, RunHooks hooks, Site site,
-                     std::function<void(Outcome)> done) {
+SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
+                    std::shared_ptr<Objective> objective, RunHooks hooks, Site site,
+                    std::function<void(Outcome)> done) {
   const auto settings = std::make_shared<const Settings>(given);
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall, on_device = hooks.device != nullptr;
@@ -469,7 +470,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   const auto* is_enough = hooks.is_enough;
   const auto stop_checkpoints = hooks.checkpoints.stop;
   const Sink sink = hooks.sink;
-  SpawnedRun run = spawn_run(system, settings, objective, std::move(hooks),
+  SpawnedRun run = begin_run(system, settings, objective, std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
   const auto deadline =
       std::chrono::steady_clock::now() +
@@ -485,7 +486,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (asked || !(over || alarm)) continue;
     asked = true;
     if (!alarm && interrupts != nullptr && interrupts->load() > 0) save_last(system, run);
-    // Sent after LocalStart (spawn_run), so that the ranks begin before they end.
+    // Sent after LocalStart (begin_run), so that the ranks begin before they end.
     caf::anon_send(run.membership, ShareDone{});
   }
   const auto counters = run.counters;
@@ -503,29 +504,41 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
 
 }  // namespace
 
-Result<RunResult> run(const Settings& given, std::shared_ptr<Objective> objective, RunHooks hooks) {
-  Settings settings = given;
-  if (settings.local_ranks != 0 && settings.local_ranks != settings.ranks)
-    return user_error("local_ranks is " + std::to_string(settings.local_ranks) +
+Result<PreparedRun> prepare(const Settings& given, const std::shared_ptr<Objective>& objective,
+                            RunHooks hooks) {
+  PreparedRun run{.settings = given, .thrown = std::make_shared<Thrown>()};
+  Settings& s = run.settings;
+  if (s.local_ranks != 0 && s.local_ranks != s.ranks)
+    return user_error("local_ranks is " + std::to_string(s.local_ranks) +
                       " in a run of one process, accepted: 0, which is all " +
-                      std::to_string(settings.ranks));
-  if (Status possible = check(settings); !possible) return possible.error();
-  const auto thrown = std::make_shared<Thrown>();
-  const auto safe = guard(objective, thrown);
+                      std::to_string(s.ranks));
+  if (Status possible = check(s); !possible) return possible.error();
+  const auto safe = guard(objective, run.thrown);
   if (!safe) return safe.error();
-  guard(hooks, thrown);
-  if (Status fit = fits(settings, **safe, hooks.resumption, *thrown); !fit) return fit.error();
-  Gpu gpu;  // outlives the actors
+  run.objective = *safe;
+  guard(hooks, run.thrown);
+  if (Status fit = fits(s, **safe, hooks.resumption, *run.thrown); !fit) return fit.error();
   if (!hooks.device) {
-    auto opened = open_gpu(settings, **safe, hooks.sink.on_event);
+    auto opened = open_gpu(s, **safe, hooks.sink.on_event);
     if (!opened) return opened.error();
-    gpu = std::move(*opened);
-    hooks.device = gpu.share;
+    run.gpu = std::move(*opened);
+    hooks.device = run.gpu.share;
   }
+  run.hooks = std::move(hooks);
+  return run;
+}
+
+Result<RunResult> run(const Settings& given, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  auto prepared = prepare(given, objective, std::move(hooks));
+  if (!prepared) return prepared.error();
+  const std::shared_ptr<Thrown> thrown = prepared->thrown;
   RunResult result;
   try {
-    result = settings.clock == Clock::wall ? run_wall(settings, *safe, std::move(hooks), *thrown)
-                                           : simulate(settings, *safe, std::move(hooks), *thrown);
+    result =
+        prepared->settings.clock == Clock::wall
+            ? run_wall(prepared->settings, prepared->objective, std::move(prepared->hooks), *thrown)
+            : simulate(prepared->settings, prepared->objective, std::move(prepared->hooks),
+                       *thrown);
   } catch (const std::system_error& refused) {
     return no_thread(refused);
   }

@@ -14,6 +14,7 @@
 #include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"
 #include "actors/run/spawn_node.hpp"
+#include "actors/run/spawn_run.hpp"
 #include "actors/transport/sockets.hpp"
 #include "kernels/base/caught.hpp"
 #include "messages/facts.hpp"

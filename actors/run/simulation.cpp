@@ -11,6 +11,7 @@
 #include "actors/node/observer.hpp"
 #include "actors/run/site.hpp"
 #include "actors/run/spawn_run.hpp"
+#include "actors/run/spawned_run.hpp"
 #include "actors/settings/counters.hpp"
 
 namespace grapevine {
@@ -48,7 +49,7 @@ class Simulation {
       if (told) told(alarm);
       if (alarm.what == Alarm::What::divergence && !alarm_) alarm_ = alarm;
     };
-    run_.emplace(spawn_run(system_, settings, std::move(objective), std::move(hooks),
+    run_.emplace(begin_run(system_, settings, std::move(objective), std::move(hooks),
                            [this](Outcome o) { outcome_ = std::move(o); }));
     scheduler_.run();
   }
@@ -69,7 +70,7 @@ class Simulation {
     const bool sampled = first.mean != nullptr;  // false if every rule threw at once
     if (sampled && !alarm_) judge_end(first);
     caf::anon_send(run_->node, Finish{});
-    run_virtual(system_, [this] { return outcome_.has_value(); });
+    scheduler_.run_until([this] { return outcome_.has_value(); });
     GV_CHECK(outcome_.has_value());
     result_.outcome = std::move(*outcome_);
     if (!alarm_ && !result_.outcome.failure)
@@ -167,13 +168,6 @@ class Simulation {
 };
 
 }  // namespace
-
-void run_virtual(caf::actor_system& system, const std::function<bool()>& enough) {
-  VirtualScheduler& scheduler = VirtualScheduler::of(system);
-  scheduler.run();
-  while (!enough() && scheduler.step()) {
-  }
-}
 
 void stop_virtual(caf::actor_system& system, SpawnedRun& run) {
   VirtualScheduler& scheduler = VirtualScheduler::of(system);

@@ -5,7 +5,7 @@
 
 #include "actors/device/nccl_links.hpp"
 #include "actors/mail/mail_node.hpp"
-#include "actors/run/spawn_run.hpp"
+#include "actors/run/spawned_run.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
@@ -44,9 +44,9 @@ struct Site {
   std::function<uint64_t()> event_log_hash = [] { return uint64_t{0}; };
 };
 
-/// As in spawn_run.hpp, on the caller's site. The ranks wait for Begin and a roster.
-SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
-                     Site, std::function<void(Outcome)> done);
+/// As begin_run, on the caller's site. The ranks wait for Begin and a roster.
+SpawnedRun spawn_on(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks, Site,
+                    std::function<void(Outcome)> done);
 
 /// Puts frames into the mailboxes of the ranks of this process.
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);

@@ -353,7 +353,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     if (told) told(line);
   };
   try {
-    node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
+    node.run = spawn_on(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
   } catch (const std::system_error&) {  // a thread could not start
     node.stop();
     throw;

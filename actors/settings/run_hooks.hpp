@@ -1,5 +1,8 @@
 // RunHooks: what a program gives a run besides its settings: receivers of reports, conditions that
 // stop the run, and replacements for parts of the library.
+//
+// Sink (samples.hpp) states which thread calls a function, and what an exception does; the same
+// holds for on_ranks, on_report and make_worker.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -43,7 +46,9 @@ struct RunHooks {
   OnRanks on_ranks;
   // Wall clock only; every sample_s, at least 1 s apart.
   OnReport on_report;
-  MakeWorker make_worker;  // empty: spawn_worker
+  // Empty: spawn_worker. Called for each rank when the run begins, and again for a rank that
+  // returns or whose worker has failed.
+  MakeWorker make_worker;
   // The number of Ctrl+C; from 1 on the run drains and saves.
   const std::atomic<int>* interrupts = nullptr;
   const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as at until_s

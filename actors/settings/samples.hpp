@@ -116,8 +116,11 @@ struct Departure {
   double mean_changed_by = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// Threads of the run call these functions, one call of a function at a time. An exception ends the
-/// run, which fails with its text.
+/// The run calls these functions, never two at a time. An exception ends the run, which fails with
+/// its text. Under the wall clock a thread of the run calls them: one that computes or one that
+/// serves actors, never the caller's. So a slow function delays gradients and exchanges, and one
+/// that waits for the run may wait for ever. Under the virtual clock the thread that runs the clock
+/// calls them. What they refer to must live until run returns, or until the Outcome of spawn_run.
 struct Sink {
   std::function<void(const RunSample&)> on_sample;
   std::function<void(const EpochInfo&)> on_epoch;

@@ -150,6 +150,9 @@ Status check(const Settings& s) {
   if (s.threads < 0 || s.threads > kThreadsAtMost)
     return user_error(
         fmt::format("threads is {}, accepted: 0 (all) to {}", s.threads, kThreadsAtMost));
+  if (s.target > 0 && s.clock == Clock::wall)
+    return user_error(
+        fmt::format("target is {} on the wall clock, accepted: 0, or the virtual clock", s.target));
   if (Status room = check_memory(s); !room) return room;
   const auto gpu = gpu_named(s.device);
   if (!gpu) return gpu.error();
@@ -157,7 +160,6 @@ Status check(const Settings& s) {
     return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
-  RuleSettings rule = rule_settings_of(s);
   const Method* method = find_method(s.method);
   if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
     return user_error("pacing is poisson, method " + s.method +
@@ -168,15 +170,27 @@ Status check(const Settings& s) {
         "share is pool {}, accepted: equal{}",
         !is_counted ? "without --gradients" : "with method " + s.method,
         !is_counted ? ", or --gradients N" : ", since its ranks take their steps together"));
+  if (Status fits = check_graph(s, *graph); !fits) return fits;
+  if (Status plan = check(s.plan, s.ranks, s.clock == Clock::wall); !plan) return plan;
+  for (const Reconfiguration& change : s.plan.reconfigurations) {
+    const auto later = make_topology(change.topology, s.ranks, s.rate);
+    if (!later) return later.error();
+    if (Status fits = check_graph(s, *later); !fits) return fits;
+  }
+  return Done{};
+}
+
+Status check_graph(const Settings& s, const Topology& graph) {
+  RuleSettings rule = rule_settings_of(s);
+  const Method* method = find_method(s.method);
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
-    const auto matrix = gossip_matrix(s.weights, *graph);
+    const auto matrix = gossip_matrix(s.weights, graph);
     if (!matrix) return matrix.error();
-    const auto spectrum = matrix_spectrum(*graph, *matrix);
+    const auto spectrum = matrix_spectrum(graph, *matrix);
     if (!spectrum) return spectrum.error();
     rule.gamma = best_gamma(*spectrum);
   }
-  if (Status fits = check_method(s.method, rule, s.weights, *graph); !fits) return fits;
-  return check(s.plan, s.ranks, s.clock == Clock::wall);
+  return check_method(s.method, rule, s.weights, graph);
 }
 
 }  // namespace grapevine

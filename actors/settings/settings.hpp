@@ -13,6 +13,8 @@
 
 namespace grapevine {
 
+class Topology;  // topologies/topology.hpp
+
 enum class Clock { wall, simulated };
 enum class Pacing {
   poisson,  // gradients at the events of a Poisson process
@@ -104,5 +106,8 @@ Result<std::optional<int>> gpu_named(const std::string& name);
 /// Checks all that can be checked before a run: names, ranges, a method that cannot use the graph,
 /// the plan.
 Status check(const Settings&);
+
+/// Whether the method can use the graph, with these settings; one line if not.
+Status check_graph(const Settings&, const Topology&);
 
 }  // namespace grapevine

@@ -67,8 +67,33 @@ if [ -e "$build/bin/libgrapevine-network.so" ]; then
   libtorch=${libtorch:-$source/.deps/libtorch}
 fi
 quiet cmake -S "$source/tests/install" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$prefix" -DREADME="$work/readme.cpp" -DGRAPEVINE_LIBTORCH="$libtorch"
+  -DCMAKE_PREFIX_PATH="$prefix" -DREADME="$work/readme.cpp" -DTORCH="${libtorch:+torch}"
 quiet cmake --build "$work/build"
+
+# A user's project that asks for something else gets a line with the reason: WANTED ARGUMENT OF find_package...
+refused() {
+  local wanted=$1
+  shift
+  rm -rf "$work/asks" && mkdir "$work/asks"
+  printf 'cmake_minimum_required(VERSION 3.22)\nproject(Asks LANGUAGES CXX)\n%s\n' \
+    'find_package(Grapevine REQUIRED COMPONENTS ${ASKED})' >"$work/asks/CMakeLists.txt"
+  if cmake -S "$work/asks" -B "$work/asks/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" "$@" \
+    >"$work/log" 2>&1; then
+    fail "find_package accepts $*"
+  fi
+  tr -s ' \n' ' ' <"$work/log" | grep -qF "$wanted" || { cat "$work/log"; fail "no line says: $wanted"; }
+}
+mkdir -p "$work/other/caf" && touch "$work/other/caf/all.hpp"
+echo '#define CAF_VERSION 1806' >"$work/other/caf/config.hpp"
+refused "Grapevine needs CAF 0.17; $work/other/caf is of another version" -DGRAPEVINE_CAF_INCLUDE="$work/other"
+refused "there is no component nonsense, accepted: torch" -DASKED=nonsense
+echo '#include <grapevine/actors.hpp>' >"$work/header.cpp"
+c++ -std=c++20 -I"$work/other" -I"$include" -E "$work/header.cpp" 2>&1 >/dev/null | grep -qF "needs CAF 0.17" ||
+  fail "actors.hpp accepts any CAF"
+if [ -n "$libtorch" ]; then
+  refused 'GRAPEVINE_LIBTORCH is "/nowhere", accepted: a folder with LibTorch in its torch/lib' \
+    -DASKED=torch -DGRAPEVINE_LIBTORCH=/nowhere
+fi
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grapevine.pc)")
 # shellcheck disable=SC2046
