@@ -95,7 +95,8 @@ void Node::found(const Begin& given) {
     actors.communicator = spawn_communicator(rank);
     actors.worker = spawn_worker(rank);
     actors.alive = true;
-    actors.retired = false;
+    actors.retired = actors.returns = false;
+    actors.former.clear();
     RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
     if (state) lose(rank, Lost::join);
     send(state_of(rank),
@@ -489,19 +490,24 @@ caf::result<std::string> Node::change(const ChangeRank& wanted) {
   if (!has(wanted.rank)) return refuse(not_here(wanted.rank));
   if (!ranks_.front().communicator) return refuse("the ranks have not begun");
   if (finishing_) return refuse("the run is ending");
-  if (actors_of(wanted.rank).returns) return refuse(name + " is returning already");
-  if (!wanted.returns && !actors_of(wanted.rank).alive) return refuse(name + " is gone already");
+  const Rank& actors = actors_of(wanted.rank);
   if (!wanted.returns) {
+    if (!actors.alive && !actors.returns) return refuse(name + " is gone already");
     kill(wanted.rank);
     return name + " is gone";
   }
+  if (actors.returns) return refuse(name + " is returning already");
   restart(wanted.rank);
   return name + " returns with the state of a neighbour";
 }
 
 void Node::kill(int rank) {
   Rank& actors = actors_of(rank);
-  if (!actors.alive || finishing_) return;
+  if (finishing_) return;
+  if (!actors.alive) {
+    if (std::exchange(actors.returns, false)) check_finished();
+    return;
+  }
   actors.alive = false;
   lose(rank, Lost::kill);
   dismiss(rank);
@@ -516,7 +522,7 @@ void Node::restart(int rank) {
   Rank& actors = actors_of(rank);
   if (finishing_ || actors.returns) return;
   actors.returns = true;
-  kill(rank);
+  if (actors.alive) kill(rank);
   const caf::actor_addr communicator = actors.communicator.address();
   const caf::actor_addr worker = actors.worker ? actors.worker.address() : caf::actor_addr();
   await_end(actors, communicator);
@@ -531,8 +537,8 @@ void Node::await_end(Rank& actors, const caf::actor_addr& former) {
 }
 
 void Node::come_back(int rank) {
-  if (finishing_) return;
   Rank& actors = actors_of(rank);
+  if (finishing_ || !actors.returns) return;  // it has been killed again
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
   request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int source) {
@@ -543,6 +549,7 @@ void Node::come_back(int rank) {
 
 void Node::revive(int rank, const RankStatePtr& copied) {
   Rank& actors = actors_of(rank);
+  if (!actors.returns) return dismiss(rank);  // it has been killed again
   send(state_of(rank), Attach{rank, copied, actors.communicator, actors.worker, {}});
   actors.alive = true;
   actors.returns = actors.finished = false;
