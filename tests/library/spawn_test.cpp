@@ -200,6 +200,17 @@ TEST_CASE("ranks of a method with rounds return, again and again") {
   }
 }
 
+TEST_CASE("a rank that is killed while it returns is gone") {
+  Spawned spawned;
+  spawned.begin();
+  CHECK_THAT(spawned.ask(Reconfigure{"complete"}), Contains("complete"));  // the ranks have begun
+  caf::anon_send(spawned.run, RestartRank{1});
+  CHECK(spawned.ask(KillRank{1}) == "rank 1 is gone");
+  CHECK_THAT(spawned.ask(KillRank{1}), Contains("rank 1 is gone already"));
+  caf::anon_send(spawned.run, Finish{});
+  CHECK(spawned.outcome().parameters.size() == 3u);
+}
+
 TEST_CASE("the only rank of a run returns with its own state") {
   Settings settings = Spawned::endless();
   settings.ranks = 1;

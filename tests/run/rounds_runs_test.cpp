@@ -113,18 +113,6 @@ TEST_CASE("ranks that die, come back, and a graph that changes stop no method") 
   }
 }
 
-TEST_CASE("a rank that is killed while it returns is gone") {
-  for (const char* method : {"a2cid2", "d_psgd"}) {
-    INFO(method);
-    Settings s = rounds_of({method});
-    s.plan.rank_faults = {rank_fault(RankFaultKind::restart, {3}, 12.4),
-                          rank_fault(RankFaultKind::kill, {3}, 12.4)};
-    const RunResult run = simulate_one(s, 5);
-    REQUIRE_FALSE(run.outcome.failure);
-    CHECK(run.outcome.parameters.size() == kRanks - 1);
-  }
-}
-
 TEST_CASE("all-reduce goes on with the living, who hold the same bits") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
