@@ -2,6 +2,7 @@
 #include <grapevine/actors.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <limits>
 #include <stdexcept>
@@ -80,9 +81,14 @@ TEST_CASE("a worker whose function throws is replaced, five times, then its rank
       if (rank == 2) throw std::runtime_error("no slope");
       return 1.0;
     });
-    hooks.sink.on_event = [&](const std::string& line) { lines.push_back(line); };
+    std::atomic<bool> is_gone{false};
+    hooks.is_enough = &is_gone;
+    hooks.sink.on_event = [&](const std::string& line) {
+      lines.push_back(line);
+      if (line == "rank 2 is gone") is_gone = true;
+    };
     Settings settings = short_run(clock);
-    settings.gradients = 20000;
+    settings.gradients = uint64_t{1} << 40;
     const auto result = run(settings, std::make_shared<Bowl>(), hooks);
     REQUIRE(result);
     const auto count = [&](const char* part) {
