@@ -96,7 +96,6 @@ void Node::found(const Begin& given) {
     actors.worker = spawn_worker(rank);
     actors.alive = true;
     actors.retired = actors.returns = false;
-    actors.former.clear();
     RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
     if (state) lose(rank, Lost::join);
     send(state_of(rank),
@@ -364,12 +363,9 @@ void Node::collect() {
 
 Node::behavior_type Node::make_behavior() {
   set_down_handler([this](const caf::down_msg& down) {
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      std::vector<caf::actor_addr>& former = ranks_[rank].former;
-      if (std::erase(former, down.source) == 0) continue;
-      if (former.empty()) come_back(first_rank_ + static_cast<int>(rank));
-      return;
-    }
+    const auto ended = std::find_if(former_.begin(), former_.end(),
+                                    [&](const Former& f) { return f.actor == down.source; });
+    if (ended != former_.end()) return former_ended(ended);
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
         return worker_lost(first_rank_ + static_cast<int>(rank), down.reason);
@@ -525,15 +521,23 @@ void Node::restart(int rank) {
   if (actors.alive) kill(rank);
   const caf::actor_addr communicator = actors.communicator.address();
   const caf::actor_addr worker = actors.worker ? actors.worker.address() : caf::actor_addr();
-  await_end(actors, communicator);
-  if (worker) await_end(actors, worker);
+  await_end(rank, communicator);
+  if (worker) await_end(rank, worker);
 }
 
 // What a former actor of a rank has sent reaches the state before that actor has ended. So the
 // state ignores it, as long as the rank has not returned.
-void Node::await_end(Rank& actors, const caf::actor_addr& former) {
-  actors.former.push_back(former);
+void Node::await_end(int rank, const caf::actor_addr& former) {
+  former_.push_back({former, static_cast<size_t>(rank - first_rank_)});
   monitor(former);
+}
+
+void Node::former_ended(std::vector<Former>::iterator ended) {
+  const size_t place = ended->place;
+  former_.erase(ended);
+  const bool others = std::any_of(former_.begin(), former_.end(),
+                                  [&](const Former& f) { return f.place == place; });
+  if (!others) come_back(first_rank_ + static_cast<int>(place));
 }
 
 void Node::come_back(int rank) {

@@ -61,11 +61,14 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;  // it will soon continue under another number
-    bool returns = false;  // it waits for the end of its former actors and for a state
-    std::vector<caf::actor_addr> former = {};  // its actors that have not ended yet
-    int failures = 0;                          // of its worker
-    uint64_t resumed_at = 0;                   // gradients of an earlier life
+    bool retired = false;     // it will soon continue under another number
+    bool returns = false;     // it waits for the end of its former actors and for a state
+    int failures = 0;         // of its worker
+    uint64_t resumed_at = 0;  // gradients of an earlier life
+  };
+  struct Former {
+    caf::actor_addr actor;
+    size_t place;  // of its rank
   };
 
   const StateActor& state_of(int rank) const {
@@ -93,7 +96,8 @@ class Node final : public NodeActor::base {
   caf::result<std::string> change(const ChangeRank&);
   void kill(int rank);
   void restart(int rank);
-  void await_end(Rank&, const caf::actor_addr&);
+  void await_end(int rank, const caf::actor_addr&);
+  void former_ended(std::vector<Former>::iterator);
   void come_back(int rank);
   void revive(int rank, const RankStatePtr& copied);
   void worker_lost(int rank, const caf::error& reason);
@@ -115,7 +119,8 @@ class Node final : public NodeActor::base {
   std::shared_ptr<const CommunicatorDependencies> communicating_;
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
-  std::vector<Rank> ranks_;  // by place
+  std::vector<Rank> ranks_;     // by place
+  std::vector<Former> former_;  // actors of returning ranks that have not ended yet
   std::vector<std::function<void()>> early_faults_;
   bool finishing_ = false, tells_work_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
