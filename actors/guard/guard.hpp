@@ -3,7 +3,7 @@
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/1024) usual, 1e-6 of the largest rms), updated at a step; constant
+//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), updated at a step; constant
 //             while the rank does not step. At an optimum steps and distances are rounding errors,
 //             and neither predicts the other.
 //   way_e     the larger of: the sum of |u| since its last exchange with any rank, and the sum
@@ -82,7 +82,7 @@ class Guard {
   static constexpr double kRefill = 1.0 / 8;       // of a step, over all edges
   static constexpr double kApartRefill = 3;        // the same, if most edges are far
   static constexpr uint32_t kRemembered = 32;      // steps in rms
-  static constexpr double kFade = 1 - 1.0 / 1024;  // of usual, per step
+  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, per step
   static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
   static constexpr double kInChange = 2;           // ranks that a compressed change counts for
   static constexpr int kAll = -1;                  // the edge of messages with unknown senders

@@ -223,11 +223,11 @@ TEST_CASE(
   CHECK(clone.usual_step() == Approx(0.5));
 }
 
-TEST_CASE("the usual step rises with the last 32 steps, fades by a 1024th a step, and rests") {
+TEST_CASE("the usual step rises with the last 32 steps, fades by a 4096th a step, and rests") {
   Guard guard = stepped(1);
   for (int k = 0; k < 32; ++k)
     guard.stepped(0);
-  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 1024, 32)).epsilon(0.05));
+  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 4096, 32)).epsilon(0.05));
   const double rests = guard.usual_step();
   for (int k = 0; k < 1000; ++k)
     judge(guard, 1);

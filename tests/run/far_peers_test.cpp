@@ -261,7 +261,7 @@ TEST_CASE("a slow rank, lost frames and a rank that is back with a copy are near
 }
 
 TEST_CASE("changes by compressed messages are near, with steps that grow or shrink too") {
-  // Draws in which ranks fell to 68 scaled changes while a change counted for one rank.
+  // Draws in which up to five changes were scaled while a change counted for one rank.
   for (const uint64_t seed : {1367, 1520, 1929, 1989}) {
     const Draw draw = drawn(seed);
     INFO(draw.happening);
