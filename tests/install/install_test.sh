@@ -88,8 +88,10 @@ echo '#define CAF_VERSION 1806' >"$work/other/caf/config.hpp"
 refused "Grapevine needs CAF 0.17; $work/other/caf is of another version" -DGRAPEVINE_CAF_INCLUDE="$work/other"
 refused "there is no component nonsense, accepted: torch" -DASKED=nonsense
 echo '#include <grapevine/actors.hpp>' >"$work/header.cpp"
-c++ -std=c++20 -I"$work/other" -I"$include" -E "$work/header.cpp" 2>&1 >/dev/null | grep -qF "needs CAF 0.17" ||
+if c++ -std=c++20 -I"$work/other" -I"$include" -E "$work/header.cpp" >/dev/null 2>"$work/log"; then
   fail "actors.hpp accepts any CAF"
+fi
+grep -qF "needs CAF 0.17" "$work/log" || { cat "$work/log"; fail "actors.hpp does not name the CAF that it needs"; }
 if [ -n "$libtorch" ]; then
   refused 'GRAPEVINE_LIBTORCH is "/nowhere", accepted: a folder with LibTorch in its torch/lib' \
     -DASKED=torch -DGRAPEVINE_LIBTORCH=/nowhere
