@@ -525,8 +525,8 @@ void Node::restart(int rank) {
   if (worker) await_end(rank, worker);
 }
 
-// What a former actor of a rank has sent reaches the state before that actor has ended. So the
-// state ignores it, as long as the rank has not returned.
+// The last messages of a rank's former actors reach the state before these actors end. The state
+// ignores them, as long as the rank has not returned.
 void Node::await_end(int rank, const caf::actor_addr& former) {
   former_.push_back({former, static_cast<size_t>(rank - first_rank_)});
   monitor(former);

@@ -88,7 +88,7 @@ class Calculator final : public CalculatorActor::base {
   std::shared_ptr<OwnGradients> gradients_;
 };
 
-// What the library's worker takes for the run's.
+// The library's worker uses it in place of the run's Compute.
 class OwnCompute final : public Compute {
  public:
   OwnCompute(std::shared_ptr<OwnGradients> gradients, CalculatorActor calculator,

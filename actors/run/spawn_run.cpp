@@ -286,7 +286,7 @@ void Runner::conclude(Outcome outcome) {
   release();
 }
 
-// What the run needed.
+// Drops the objects that only a run in progress needs.
 void Runner::release() {
   if (keeper_) caf::anon_send_exit(keeper_, caf::exit_reason::user_shutdown);
   keeper_ = nullptr;
