@@ -66,6 +66,12 @@ void VirtualScheduler::run() {
   running_ = false;
 }
 
+void VirtualScheduler::clear() {
+  run();
+  clock_->cancel_all();
+  run();
+}
+
 void VirtualScheduler::run_until(const std::function<bool()>& enough) {
   run();
   while (!enough() && step()) {

@@ -4,7 +4,7 @@
 // Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message
 // at a time. If none is ready, the earliest timer fires and time jumps to it. Timers of one time
 // fire in the order in which they were set. To use it: spawn, run(), then step() until done. Before
-// the system is destroyed, send every actor its exit and run() again. Systems that share a clock
+// the system is destroyed, send every actor its exit and clear(). Systems that share a clock
 // (VirtualConfig) are processes of one simulated world: fire the clock, then run() each system.
 #pragma once
 #include <caf/all.hpp>
@@ -67,6 +67,7 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
   /// Then one event after the other, until `enough` returns true (called before each) or none is
   /// left.
   void run_until(const std::function<bool()>& enough);
+  void clear();  // runs what is ready, and drops what is due later
   bool idle() const { return jobs_.empty(); }
   bool step() {
     return clock_->fire() && (run(), true);

@@ -5,13 +5,8 @@
 
 namespace grapevine {
 
-class Thrown;  // actors/run/guarded.hpp
-
 /// Error (user): more records than ranks here, or a record lacks a vector, or has one of another
 /// size or type.
 Status fits(const Settings&, const Objective&, const Resumption&);
-
-/// The same. Exceptions of the method's rule are kept.
-Status fits(const Settings&, const Objective&, const Resumption&, Thrown&);
 
 }  // namespace grapevine

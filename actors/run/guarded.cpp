@@ -159,11 +159,15 @@ class GuardedObjective final : public Objective {
 void Thrown::keep(const std::string& where, const std::string& text) {
   std::string line = where + " failed: " + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
+  keep(world_error(std::move(line)));
+}
+
+void Thrown::keep(Error error) {
   bool is_first;
   {
     const Lock lock(mutex_);
     is_first = !first_;
-    if (is_first) first_ = world_error(std::move(line));
+    if (is_first) first_ = std::move(error);
     any_ = true;
   }
   if (is_first && tell_) tell_();

@@ -13,11 +13,13 @@
 
 namespace grapevine {
 
-/// The first exception of the user's code. Any thread.
+/// The first exception of the user's code, or the error with which a run could not begin. Any
+/// thread.
 class Thrown {
  public:
   /// `where` names the call that threw: "the gradient 3 of rank 1".
   void keep(const std::string& where, const std::string& text);
+  void keep(Error);
   /// Calls `first` once, at the first exception, on its thread. REQUIRES: before any exception.
   void tell(std::function<void()> first) { tell_ = std::move(first); }
   bool any() const { return any_.load(std::memory_order_relaxed); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <system_error>
 
 #include "actors/algorithms/method_registry.hpp"
@@ -10,7 +11,6 @@
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/compute/device_compute.hpp"
 #include "actors/compute/host_compute.hpp"
-#include "actors/mail/promised.hpp"
 #include "actors/node/checkpointer.hpp"
 #include "actors/node/faults.hpp"
 #include "actors/node/local_membership.hpp"
@@ -21,7 +21,6 @@
 #include "actors/run/prepared_run.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/run/site.hpp"
-#include "actors/run/spawn_run.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/settings/counters.hpp"
 #include "actors/state/local_steps.hpp"
@@ -149,12 +148,6 @@ Status fits(const Settings& s, const Objective& objective, const Resumption& res
                         std::to_string(layout.size()) + " parameters has");
   }
   return Done{};
-}
-
-Status fits(const Settings& s, const Objective& objective, const Resumption& resumption,
-            Thrown& thrown) {
-  return guarded(thrown, "the rule of method " + s.method, Status(Done{}),
-                 [&] { return fits(s, objective, resumption); });
 }
 
 void SpawnedRun::stop() {
@@ -392,14 +385,6 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
           .event_log_hash = std::move(site.event_log_hash)};
 }
 
-void save_last(caf::actor_system& system, const SpawnedRun& run) {
-  constexpr std::chrono::seconds kAtMost{60};
-  if (!run.checkpointer) return;
-  const caf::scoped_actor self{system};
-  self->request(run.checkpointer, kAtMost, SaveNow{})
-      .receive([](const std::string&) {}, [](const caf::error&) {});
-}
-
 std::vector<RankCost> final_costs(Ledgers& ledgers, const RunClock& clock,
                                   const std::function<void()>& stop_checkpoints) {
   for (RankLedger& ledger : ledgers)
@@ -419,6 +404,14 @@ std::string held_back(const Settings& s, const Outcome& outcome) {
   if (outcome.communicators.empty()) return "";
   return "in most rounds each rank is pulled by far more than its usual steps, and only the guard "
          "limits this: without it the ranks drift apart without end";
+}
+
+Alarm raise_divergence(const Settings& s, const Sink& sink, double at_s, const std::string& is) {
+  Alarm alarm = divergence_under(s);
+  alarm.at_s = at_s;
+  alarm.is = is;
+  sink.raise(alarm);
+  return alarm;
 }
 
 void judge_end(const Settings& s, const Objective& objective, const Counters& counters,
@@ -446,78 +439,51 @@ void judge_end(const Settings& s, const Objective& objective, const Counters& co
   // The start of ranks that take no steps is not known here, so their growth is not tested.
   std::string grown = DivergenceWatch::far(now, objective.has_workers() ? 0 : now.distance);
   if (grown.empty()) grown = held_back(s, outcome);
-  if (grown.empty()) return;
-  Alarm alarm = divergence_under(s);
-  alarm.at_s = outcome.seconds;
-  alarm.is = grown;
-  sink.raise(alarm);
-  outcome.fail(alarm);
+  if (!grown.empty()) outcome.fail(raise_divergence(s, sink, outcome.seconds, grown));
 }
 
 namespace {
 
-RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
-                   const Thrown& thrown) {
-  Promised<Alarm> alarmed;  // actors use it until the system ends
+RunResult run_wall(PreparedRun prepared) {
+  const Gpu gpu = prepared.gpu;  // outlives the actors, as does the promise
+  std::promise<Outcome> ended;
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
-  Promised<Outcome> ended;
-  hooks.sink.on_alarm = [&alarmed, told = hooks.sink.on_alarm](const Alarm& alarm) {
-    if (told) told(alarm);
-    if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
+  const RunActor run = spawn_prepared(system, std::move(prepared));
+  const auto listen = [&ended](caf::event_based_actor* self) -> caf::behavior {
+    self->set_default_handler(caf::drop);
+    return {[&ended](Outcome& outcome) { ended.set_value(std::move(outcome)); }};
   };
-  const auto* interrupts = hooks.interrupts;
-  const auto* is_enough = hooks.is_enough;
-  const auto stop_checkpoints = hooks.checkpoints.stop;
-  const Sink sink = hooks.sink;
-  SpawnedRun run = begin_run(system, settings, objective, std::move(hooks),
-                             [&](Outcome o) { ended.keep(std::move(o)); });
-  const auto deadline =
-      std::chrono::steady_clock::now() +
-      std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
-  std::optional<Outcome> outcome;
-  std::optional<Alarm> alarm;
-  const auto lasts = [&] { return !(outcome = ended.wait(std::chrono::milliseconds(50))); };
-  for (bool asked = false; lasts() && !thrown.any();) {  // no outcome follows an exception
-    const bool over = std::chrono::steady_clock::now() >= deadline ||
-                      (is_enough != nullptr && is_enough->load()) ||
-                      (interrupts != nullptr && interrupts->load() > 0);
-    if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
-    if (asked || !(over || alarm)) continue;
-    asked = true;
-    if (!alarm && interrupts != nullptr && interrupts->load() > 0) save_last(system, run);
-    // Sent after LocalStart (begin_run), so that the ranks begin before they end.
-    caf::anon_send(run.membership, ShareDone{});
-  }
-  const auto counters = run.counters;
-  const auto ledgers = run.ledgers;
-  const RunClock clock = run.clock;
-  run.stop();
-  const auto costs = final_costs(*ledgers, clock, stop_checkpoints);
+  caf::anon_send(run, Subscribe{system.spawn(listen)});
+  caf::anon_send(run, Start{});
   RunResult result;
-  if (outcome) result.outcome = std::move(*outcome);
-  result.outcome.costs = costs;
-  if (alarm) result.outcome.fail(*alarm);
-  if (!thrown.any()) judge_end(settings, *objective, *counters, sink, result.outcome);
+  result.outcome = ended.get_future().get();
   return result;
 }
 
 }  // namespace
 
-Result<PreparedRun> prepare(const Settings& given, const std::shared_ptr<Objective>& objective,
+Result<PreparedRun> prepare(const Settings& s, const std::shared_ptr<Objective>& objective,
                             RunHooks hooks) {
-  PreparedRun run{.settings = given, .thrown = std::make_shared<Thrown>()};
-  Settings& s = run.settings;
   if (s.local_ranks != 0 && s.local_ranks != s.ranks)
     return user_error("local_ranks is " + std::to_string(s.local_ranks) +
                       " in a run of one process, accepted: 0, which is all " +
                       std::to_string(s.ranks));
   if (Status possible = check(s); !possible) return possible.error();
+  return prepare_checked(s, objective, std::move(hooks));
+}
+
+Result<PreparedRun> prepare_checked(const Settings& given,
+                                    const std::shared_ptr<Objective>& objective, RunHooks hooks) {
+  PreparedRun run{.settings = given, .thrown = std::make_shared<Thrown>()};
+  Settings& s = run.settings;
   const auto safe = guard(objective, run.thrown);
   if (!safe) return safe.error();
   run.objective = *safe;
   guard(hooks, run.thrown);
-  if (Status fit = fits(s, **safe, hooks.resumption, *run.thrown); !fit) return fit.error();
+  const Status fit = guarded(*run.thrown, "the rule of method " + s.method, Status(Done{}),
+                             [&] { return fits(s, **safe, hooks.resumption); });
+  if (!fit) return fit.error();
   if (!hooks.device) {
     auto opened = open_gpu(s, **safe, hooks.sink.on_event);
     if (!opened) return opened.error();
@@ -532,19 +498,15 @@ Result<RunResult> run(const Settings& given, std::shared_ptr<Objective> objectiv
   auto prepared = prepare(given, objective, std::move(hooks));
   if (!prepared) return prepared.error();
   const std::shared_ptr<Thrown> thrown = prepared->thrown;
-  RunResult result;
   try {
-    result =
-        prepared->settings.clock == Clock::wall
-            ? run_wall(prepared->settings, prepared->objective, std::move(prepared->hooks), *thrown)
-            : simulate(prepared->settings, prepared->objective, std::move(prepared->hooks),
-                       *thrown);
+    RunResult result = given.clock == Clock::wall ? run_wall(std::move(*prepared))
+                                                  : simulate(std::move(*prepared));
+    if (const auto what = thrown->first()) return *what;
+    result.objective = std::move(objective);
+    return result;
   } catch (const std::system_error& refused) {
     return no_thread(refused);
   }
-  if (const auto what = thrown->first()) return *what;
-  result.objective = std::move(objective);
-  return result;
 }
 
 Result<RunResult> run(const Settings& settings, RunHooks hooks) {

@@ -27,7 +27,7 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings&);
 /// Runs to the end. If the run ended early, `failure` is set in its outcome, which has the results
 /// up to then. Errors: check(settings) refuses; the objective is null or has no parameters; a
 /// record is of another model or method; the objective or a hook threw (with the text of the
-/// exception).
+/// exception); a thread cannot start; memory runs out at the start.
 /// REQUIRES: the objective is made for settings.ranks and compute_threads(settings).
 Result<RunResult> run(const Settings&, std::shared_ptr<Objective>, RunHooks = {});
 

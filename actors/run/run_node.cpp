@@ -10,11 +10,8 @@
 #include "actors/cluster/mean_sums.hpp"
 #include "actors/guests/guest_server.hpp"
 #include "actors/mail/promised.hpp"
-#include "actors/run/fits.hpp"
-#include "actors/run/gpu.hpp"
-#include "actors/run/guarded.hpp"
+#include "actors/run/prepared_run.hpp"
 #include "actors/run/spawn_node.hpp"
-#include "actors/run/spawn_run.hpp"
 #include "actors/transport/sockets.hpp"
 #include "kernels/base/caught.hpp"
 #include "messages/facts.hpp"
@@ -117,6 +114,14 @@ GuestServer::Run run_of_scripts(caf::actor_system& system, const SpawnedNode& no
           .on_device = on_device};
 }
 
+// Writes the checkpoint of a node that somebody ends, if it has checkpoints.
+void save_last(caf::actor_system& system, const SpawnedRun& run) {
+  if (!run.checkpointer) return;
+  const caf::scoped_actor self{system};
+  self->request(run.checkpointer, kSaveAtMost, SaveNow{})
+      .receive([](const std::string&) {}, [](const caf::error&) {});
+}
+
 // REQUIRES: the settings are checked, the objective and the hooks guarded.
 Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
                                std::shared_ptr<Objective> objective, NodeHooks hooks,
@@ -210,8 +215,7 @@ Status check_addresses(const NodeSettings& n) {
   return Done{};
 }
 
-void guard(NodeHooks& hooks, const std::shared_ptr<Thrown>& thrown) {
-  guard(hooks.run, thrown);
+void guard_answers(NodeHooks& hooks, const std::shared_ptr<Thrown>& thrown) {
   if (hooks.render)
     hooks.render = [told = std::move(hooks.render), thrown](const NodeStatus& status) {
       return guarded(*thrown, "the hook render", std::string(), [&] { return told(status); });
@@ -303,23 +307,16 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   if (node.name.empty()) node.name = name_of_this_process();
   if (!node.own_key) node.own_key = std::make_shared<const NodeKey>(NodeKey::generate());
   if (node.life == 0) node.life = name_hash(fmt::format("{}", fmt::join(random_challenge(), " ")));
-  const auto thrown = std::make_shared<Thrown>();
-  auto checked = guard(std::move(objective), thrown);
-  if (!checked) return checked.error();
-  guard(hooks, thrown);
-  if (Status fit = fits(settings, **checked, hooks.run.resumption, *thrown); !fit)
-    return fit.error();
-  Gpu gpu;  // outlives the actors
-  if (!hooks.run.device) {
+  if (!hooks.run.device)
     if (Status found = look_for_nccl(settings, hooks.run.nccl); !found) return found.error();
-    auto found = open_gpu(settings, **checked, hooks.run.sink.on_event);
-    if (!found) return found.error();
-    gpu = std::move(*found);
-    hooks.run.device = gpu.share;
-  }
+  auto prepared = prepare_checked(settings, objective, std::move(hooks.run));
+  if (!prepared) return prepared.error();
+  hooks.run = std::move(prepared->hooks);
+  guard_answers(hooks, prepared->thrown);
   try {
-    auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
-    if (const auto what = thrown->first()) return *what;
+    auto result = run_checked(prepared->settings, node, prepared->objective, std::move(hooks),
+                              *prepared->thrown);
+    if (const auto what = prepared->thrown->first()) return *what;
     return result;
   } catch (const std::system_error& refused) {
     return no_thread(refused);

@@ -10,8 +10,6 @@
 #include "actors/compute/compute.hpp"
 #include "actors/node/observer.hpp"
 #include "actors/run/site.hpp"
-#include "actors/run/spawn_run.hpp"
-#include "actors/run/spawned_run.hpp"
 #include "actors/settings/counters.hpp"
 
 namespace grapevine {
@@ -24,16 +22,15 @@ constexpr double kRounding = 1e-3;
 // Advances the virtual clock until the run is over, its time is up, or the ranks agree.
 class Simulation {
  public:
-  Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
-             const Thrown& thrown)
-      : settings_(settings),
-        thrown_(thrown),
+  Simulation(const PreparedRun& run, RunHooks hooks)
+      : settings_(run.settings),
+        thrown_(*run.thrown),
         config_(Clock::simulated),
         system_(config_),
         scheduler_(VirtualScheduler::of(system_)),
         interrupts_(hooks.interrupts),
         is_enough_(hooks.is_enough),
-        takes_steps_(objective->has_gradients()) {
+        takes_steps_(run.objective->has_gradients()) {
     auto outer = hooks.sink.on_sample;
     hooks.sink.on_sample = [this, outer](const RunSample& s) {
       last_ = s;
@@ -49,12 +46,15 @@ class Simulation {
       if (told) told(alarm);
       if (alarm.what == Alarm::What::divergence && !alarm_) alarm_ = alarm;
     };
-    run_.emplace(begin_run(system_, settings, std::move(objective), std::move(hooks),
+    run_.emplace(begin_run(system_, settings_, run.objective, std::move(hooks),
                            [this](Outcome o) { outcome_ = std::move(o); }));
     scheduler_.run();
   }
 
-  ~Simulation() { stop_virtual(system_, *run_); }
+  ~Simulation() {
+    run_->stop();
+    scheduler_.clear();
+  }
 
   RunResult drive() {
     result_.consensus_norm_start = norm();
@@ -106,11 +106,7 @@ class Simulation {
   }
 
   void raise(const std::string& grown) {
-    Alarm alarm = divergence_under(settings_);
-    alarm.at_s = last_.at_s;
-    alarm.is = grown;
-    sink_.raise(alarm);
-    alarm_ = alarm;
+    alarm_ = raise_divergence(settings_, sink_, last_.at_s, grown);
   }
 
   // Finds a rule, such as a user's own, that loses a jump.
@@ -169,17 +165,6 @@ class Simulation {
 
 }  // namespace
 
-void stop_virtual(caf::actor_system& system, SpawnedRun& run) {
-  VirtualScheduler& scheduler = VirtualScheduler::of(system);
-  run.stop();
-  scheduler.run();
-  scheduler.clock().cancel_all();
-  scheduler.run();
-}
-
-RunResult simulate(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
-                   const Thrown& thrown) {
-  return Simulation(settings, std::move(objective), std::move(hooks), thrown).drive();
-}
+RunResult simulate(PreparedRun run) { return Simulation(run, std::move(run.hooks)).drive(); }
 
 }  // namespace grapevine

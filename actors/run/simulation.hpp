@@ -1,10 +1,10 @@
 // simulate: a run on the virtual clock, driven event by event on the calling thread.
 #pragma once
-#include "actors/run/guarded.hpp"
+#include "actors/run/prepared_run.hpp"
 
 namespace grapevine {
 
 /// Ends early after an exception.
-RunResult simulate(const Settings&, std::shared_ptr<Objective>, RunHooks, const Thrown&);
+RunResult simulate(PreparedRun);
 
 }  // namespace grapevine

@@ -1,5 +1,6 @@
 // Site: the surroundings of the ranks of a process, and a run on one.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -24,9 +25,10 @@ void judge_end(const Settings&, const Objective&, const Counters&, const Sink&, 
 /// would drift apart. Empty otherwise, and if other nodes have ranks.
 std::string held_back(const Settings&, const Outcome&);
 
-/// Writes a checkpoint before a run that somebody ends, if the run has checkpoints. Waits a minute
-/// at most, because a disk may hang.
-void save_last(caf::actor_system&, const SpawnedRun&);
+/// Reports that a run has diverged.
+Alarm raise_divergence(const Settings&, const Sink&, double at_s, const std::string& is);
+
+constexpr std::chrono::seconds kSaveAtMost{60};  // for a run's last checkpoint: a disk may hang
 
 /// The cost of each rank at the end of a run, once `stop_checkpoints` has returned.
 std::vector<RankCost> final_costs(Ledgers&, const RunClock&,

@@ -1,7 +1,6 @@
 #include "actors/run/spawn_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -15,10 +14,7 @@
 
 namespace grapevine {
 
-struct KeptRun {
-  std::shared_ptr<SpawnedRun> run;
-  std::string refused;  // why there is none
-};
+using KeptRun = std::shared_ptr<SpawnedRun>;  // null: it could not begin
 using Costs = std::shared_ptr<const std::vector<RankCost>>;
 
 }  // namespace grapevine
@@ -31,7 +27,6 @@ namespace grapevine {
 namespace {
 
 constexpr double kLook_s = 0.05;  // between two looks at what may end a run
-constexpr std::chrono::seconds kSaveAtMost{60};
 
 // Owns the actors of a run: Start spawns them, Finish stops them. Both may take long, and stopping
 // waits for threads that run actors. So under the wall clock the keeper has a thread of its own.
@@ -78,14 +73,14 @@ class Keeper final : public KeeperActor::base {
     hooks.sink.on_epoch = also_to(runner, std::move(hooks.sink.on_epoch));
     hooks.sink.on_event = also_to(runner, std::move(hooks.sink.on_event));
     hooks.sink.on_alarm = also_to(runner, std::move(hooks.sink.on_alarm));
-    try {
+    const Status begun = caught([&]() -> Status {
       run_ = std::make_shared<SpawnedRun>(
           begin_run(system(), prepared_.settings, prepared_.objective, std::move(hooks),
                     [runner](Outcome outcome) { tell(runner, std::move(outcome)); }));
-    } catch (const std::system_error& refused) {
-      return {nullptr, no_thread(refused).message};
-    }
-    return {run_, ""};
+      return Done{};
+    });
+    if (!begun) prepared_.thrown->keep(begun.error());
+    return run_;
   }
 
   Costs stop() {
@@ -99,7 +94,7 @@ class Keeper final : public KeeperActor::base {
   }
 
   PreparedRun prepared_;
-  std::shared_ptr<SpawnedRun> run_;
+  KeptRun run_;
   std::function<void()> stop_checkpoints_;
 };
 
@@ -162,11 +157,13 @@ class Runner final : public RunnerActor::base {
   std::shared_ptr<Thrown> thrown_;
   KeeperActor keeper_;
   Phase phase_ = Phase::waiting;
-  bool asked_ = false;  // to finish
-  std::shared_ptr<SpawnedRun> run_;
+  bool asked_ = false;   // to finish
+  bool saving_ = false;  // the last checkpoint, which the end waits for
+  KeptRun run_;
   std::shared_ptr<Counters> counters_;
   std::vector<caf::actor> listeners_, clockworks_;
-  std::optional<Alarm> alarm_;  // the run has diverged
+  std::optional<Alarm> alarm_;    // the run has diverged
+  std::optional<Outcome> ended_;  // while saving_
   Outcome outcome_;
 };
 
@@ -201,8 +198,8 @@ void Runner::begin() {
 }
 
 void Runner::begun(const KeptRun& kept) {
-  if (!kept.run) return conclude(failed(kept.refused));
-  run_ = kept.run;
+  if (!kept) return conclude({});
+  run_ = kept;
   counters_ = run_->counters;
   monitor(run_->node);
   const auto me = caf::actor_cast<caf::weak_actor_ptr>(caf::actor_cast<RunnerActor>(this));
@@ -226,10 +223,13 @@ void Runner::look() {
 
 void Runner::save_and_finish() {
   if (std::exchange(asked_, true)) return;
+  saving_ = run_->checkpointer != nullptr;
   const auto then = [this] {
-    if (phase_ == Phase::running) send(run_->membership, ShareDone{});
+    saving_ = false;
+    if (ended_) return end(std::move(*ended_));
+    send(run_->membership, ShareDone{});
   };
-  if (!run_->checkpointer) return then();
+  if (!saving_) return then();
   request(run_->checkpointer, kSaveAtMost, SaveNow{})
       .then([then](const std::string&) { then(); }, [then](const caf::error&) { then(); });
 }
@@ -248,6 +248,10 @@ void Runner::on_down(const caf::down_msg& down) {
 
 void Runner::end(Outcome outcome) {
   if (phase_ != Phase::running) return;
+  if (saving_) {
+    if (!ended_) ended_ = std::move(outcome);
+    return;
+  }
   phase_ = Phase::ending;
   run_.reset();
   for (const caf::actor& clockwork : std::exchange(clockworks_, {}))
@@ -363,14 +367,22 @@ Status check_clock(caf::actor_system& system, const Settings& s) {
 }
 
 Result<VirtualScheduler*> virtual_scheduler(caf::actor_system& system) {
-  auto* const scheduler = dynamic_cast<VirtualScheduler*>(&system.scheduler());
-  if (scheduler != nullptr) return scheduler;
+  if (auto* const scheduler = dynamic_cast<VirtualScheduler*>(&system.scheduler()))
+    return scheduler;
   return user_error(
       "the actor system has no virtual clock, accepted: a system made with "
       "RunSystemConfig(Clock::simulated)");
 }
 
 }  // namespace
+
+RunActor spawn_prepared(caf::actor_system& system, PreparedRun prepared) {
+  WallScheduler::require_threads(system);
+  const KeeperActor keeper = prepared.settings.clock == Clock::wall
+                                 ? system.spawn<Keeper, caf::detached>(prepared)
+                                 : system.spawn<Keeper>(prepared);
+  return caf::actor_cast<RunActor>(system.spawn<Runner>(prepared, keeper));
+}
 
 Result<RunActor> spawn_run(caf::actor_system& system, const Settings& settings,
                            std::shared_ptr<Objective> objective, RunHooks hooks) {
@@ -381,11 +393,7 @@ Result<RunActor> spawn_run(caf::actor_system& system, const Settings& settings,
   try {
     auto prepared = prepare(settings, objective, std::move(hooks));
     if (!prepared) return prepared.error();
-    WallScheduler::require_threads(system);
-    const KeeperActor keeper = settings.clock == Clock::wall
-                                   ? system.spawn<Keeper, caf::detached>(*prepared)
-                                   : system.spawn<Keeper>(*prepared);
-    return caf::actor_cast<RunActor>(system.spawn<Runner>(*prepared, keeper));
+    return spawn_prepared(system, std::move(*prepared));
   } catch (const std::system_error& refused) {
     return no_thread(refused);
   }
@@ -403,9 +411,7 @@ Status stop_virtual(caf::actor_system& system, RunActor& run) {
   if (!scheduler) return scheduler.error();
   caf::anon_send_exit(run, caf::exit_reason::user_shutdown);
   run = nullptr;
-  (*scheduler)->run();
-  (*scheduler)->clock().cancel_all();
-  (*scheduler)->run();
+  (*scheduler)->clear();
   return Done{};
 }
 

@@ -42,7 +42,4 @@ struct SpawnedRun {
 SpawnedRun begin_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 
-/// Ends a run on the virtual clock: ends its actors and drops what is still due.
-void stop_virtual(caf::actor_system&, SpawnedRun&);
-
 }  // namespace grapevine

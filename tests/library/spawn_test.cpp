@@ -267,6 +267,40 @@ TEST_CASE("what the user's functions throw ends a spawned run, with its text") {
   CHECK_THAT(Spawned(Spawned::endless(), hooks).begin().failure(), Contains("no hands left"));
 }
 
+TEST_CASE("a run that ends while it writes its last checkpoint writes all of it") {
+  std::atomic<int> stop{0};
+  RunHooks hooks;
+  hooks.interrupts = &stop;
+  bool ends = false;  // the part that is being written
+  CheckpointOrders::Done written;
+  hooks.checkpoints.write = [&](const CheckpointPart& part, CheckpointOrders::Done done) {
+    ends = part.rank == nullptr;
+    written = std::move(done);
+  };
+  const auto bowl = std::make_shared<Bowl>();
+  int gradients = 0, events = 0;
+  bowl->on_gradient = [&](int, uint64_t) {
+    if (++gradients == 20) stop = 1;
+  };
+  Settings settings = short_run(Clock::simulated);
+  settings.gradients = 100;
+  RunSystemConfig config(Clock::simulated);
+  caf::actor_system system{config};
+  auto run = spawn_run(system, settings, bowl, hooks);
+  REQUIRE(run);
+  const auto heard = std::make_shared<Heard>();
+  caf::anon_send(*run, Subscribe{system.spawn(listen, heard)});
+  caf::anon_send(*run, Start{});
+  REQUIRE(run_virtual(system, [&] { return gradients == 100 && ++events == 30; }));
+  while (written) {
+    std::exchange(written, nullptr)(true, "written");
+    REQUIRE(run_virtual(system, [&] { return written || heard->outcomes == 1; }));
+  }
+  CHECK(ends);
+  CHECK(heard->outcomes == 1);
+  REQUIRE(stop_virtual(system, *run));
+}
+
 TEST_CASE("two runs share an actor system") {
   Spawned first(short_run(Clock::wall));
   const auto second = spawn_run(first.system, short_run(Clock::wall), std::make_shared<Bowl>());
