@@ -136,6 +136,7 @@ class Runner final : public RunnerActor::base {
   void subscribe(const caf::actor& listener);
   void look();
   void save_and_finish();
+  void saved();
   void finish();
   void on_down(const caf::down_msg&);
   void end(Outcome);
@@ -157,13 +158,13 @@ class Runner final : public RunnerActor::base {
   std::shared_ptr<Thrown> thrown_;
   KeeperActor keeper_;
   Phase phase_ = Phase::waiting;
-  bool asked_ = false;   // to finish
-  bool saving_ = false;  // the last checkpoint, which the end waits for
+  bool asked_ = false;               // to finish
+  std::optional<double> save_by_s_;  // of the last checkpoint, while the end waits for it
   KeptRun run_;
   std::shared_ptr<Counters> counters_;
   std::vector<caf::actor> listeners_, clockworks_;
   std::optional<Alarm> alarm_;    // the run has diverged
-  std::optional<Outcome> ended_;  // while saving_
+  std::optional<Outcome> ended_;  // but the last checkpoint is not
   Outcome outcome_;
 };
 
@@ -214,6 +215,7 @@ void Runner::begun(const KeptRun& kept) {
 
 void Runner::look() {
   if (phase_ != Phase::running) return;
+  if (save_by_s_ && run_->clock.now() >= *save_by_s_) return saved();
   if (thrown_->any()) return end({});  // no outcome follows an exception
   if (interrupts_ != nullptr && interrupts_->load() > 0) return save_and_finish();
   constexpr double kRounding_s = 1e-9;
@@ -223,15 +225,18 @@ void Runner::look() {
 
 void Runner::save_and_finish() {
   if (std::exchange(asked_, true)) return;
-  saving_ = run_->checkpointer != nullptr;
-  const auto then = [this] {
-    saving_ = false;
-    if (ended_) return end(std::move(*ended_));
-    send(run_->membership, ShareDone{});
-  };
-  if (!saving_) return then();
-  request(run_->checkpointer, kSaveAtMost, SaveNow{})
-      .then([then](const std::string&) { then(); }, [then](const caf::error&) { then(); });
+  save_by_s_ = run_->clock.now() + static_cast<double>(kSaveAtMost.count());
+  if (!run_->checkpointer) return saved();
+  // Without a time limit, which would be a timer of the runner.
+  request(run_->checkpointer, caf::infinite, SaveNow{})
+      .then([this](const std::string&) { saved(); }, [this](const caf::error&) { saved(); });
+}
+
+// Or it has failed, or takes too long.
+void Runner::saved() {
+  if (phase_ != Phase::running || !std::exchange(save_by_s_, std::nullopt)) return;
+  if (ended_) return end(std::move(*ended_));
+  send(run_->membership, ShareDone{});
 }
 
 void Runner::finish() {
@@ -248,7 +253,7 @@ void Runner::on_down(const caf::down_msg& down) {
 
 void Runner::end(Outcome outcome) {
   if (phase_ != Phase::running) return;
-  if (saving_) {
+  if (save_by_s_) {
     if (!ended_) ended_ = std::move(outcome);
     return;
   }

@@ -298,6 +298,9 @@ TEST_CASE("a run that ends while it writes its last checkpoint writes all of it"
   }
   CHECK(ends);
   CHECK(heard->outcomes == 1);
+  const auto weak = caf::actor_cast<caf::weak_actor_ptr>(*run);
+  *run = nullptr;
+  CHECK_FALSE(caf::actor_cast<caf::strong_actor_ptr>(weak));  // no timer keeps it
   REQUIRE(stop_virtual(system, *run));
 }
 
