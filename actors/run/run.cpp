@@ -15,6 +15,7 @@
 #include "actors/node/faults.hpp"
 #include "actors/node/local_membership.hpp"
 #include "actors/node/node.hpp"
+#include "actors/node/observer.hpp"
 #include "actors/node/topology_manager.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "actors/run/fits.hpp"

@@ -1,0 +1,102 @@
+// NodeRanks: the ranks of a node: their actors and their numbers, and how they begin, fail, end,
+// return, and continue under other numbers.
+//
+// A rank keeps its place among the ranks of the node. Its number is first_rank() + place.
+//
+// Messages to a state actor name a number. An actor that is killed completes its handler first, so
+// it may still send some. Invariant: a rank that returns gets its new actors once its former ones
+// have ended. Then the state has received all that these have sent, and has ignored it.
+#pragma once
+#include <caf/all.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/node/rank_spawner.hpp"
+
+namespace grapevine {
+
+class NodeRanks {
+ public:
+  struct Events {
+    std::function<void()> have_begun;   // all, under these numbers
+    std::function<void()> one_is_over;  // it has finished, or is gone
+  };
+  /// `owner` is the actor with this part. The dependencies outlive it.
+  NodeRanks(NodeActor::base& owner, const NodeDependencies&, std::vector<RankRecordPtr> records,
+            Events);
+
+  /// Called again: the ranks continue under other numbers, with their states.
+  void begin(const Begin&);
+  /// From now on no rank ends, returns or gets another number.
+  void close() { is_closed_ = true; }
+  void clear();
+
+  /// Calls work(place) once the ranks have begun. Any holder of the node's handle may name a rank
+  /// that is not here: then a line says so.
+  void for_rank(int rank, std::function<void(size_t place)> work);
+  void finished(const Finished&);
+  void obey(size_t place, Order);
+  void kill(size_t place);
+  void restart(size_t place);  // kills it first, if it lives
+  caf::result<std::string> change(const ChangeRank&);
+  void on_down(const caf::down_msg&);
+
+  int first_rank() const { return first_rank_; }
+  int number_of(size_t place) const { return first_rank_ + static_cast<int>(place); }
+  // Of the ranks that live, by place.
+  std::vector<CommunicatorActor> communicators() const;
+  std::vector<WorkerActor> workers() const;
+  const Counts& carried() const { return carried_; }  // under earlier numbers
+  bool all_are_gone() const;
+  bool all_have_finished() const;  // those that live; none returns
+
+ private:
+  struct Rank {
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    bool alive = false, finished = false;
+    bool retired = false;     // it will soon continue under another number
+    bool returns = false;     // it waits for the end of its former actors and for a state
+    int failures = 0;         // of its worker
+    uint64_t resumed_at = 0;  // gradients of an earlier life
+  };
+  struct Former {
+    caf::actor_addr actor;
+    size_t place;  // of its rank
+  };
+
+  bool has_begun() const { return static_cast<bool>(ranks_.front().communicator); }
+  bool has(int rank) const;
+  std::string not_here(int rank) const;
+  size_t place_of(int rank) const { return static_cast<size_t>(rank - first_rank_); }
+  void found(const Begin&);
+  void move(int first_rank);
+  void spawn(size_t place);
+  WorkerActor spawn_worker(size_t place);
+  void attach(size_t place, RankStatePtr, RankRecordPtr);
+  void start(size_t place);
+  void lose(size_t place, Lost);
+  void silence(size_t place);
+  void dismiss(size_t place);
+  void await_end(size_t place, const caf::actor_addr&);
+  void former_ended(std::vector<Former>::iterator);
+  void come_back(size_t place);
+  void revive(size_t place, const RankStatePtr& copied);
+  void worker_lost(size_t place, const caf::error& reason);
+  void tell_manager();
+
+  NodeActor::base& owner_;
+  const NodeDependencies& deps_;
+  RankSpawner spawner_;
+  std::vector<RankRecordPtr> records_;
+  Events events_;
+  int first_rank_ = 0;
+  std::vector<Rank> ranks_;     // by place
+  std::vector<Former> former_;  // actors of returning ranks that have not ended yet
+  std::vector<std::function<void()>> postponed_;
+  Counts carried_;
+  bool is_closed_ = false;
+};
+
+}  // namespace grapevine
