@@ -338,9 +338,8 @@ void Cluster::departed(const std::string& node) {
 Result<std::string> Cluster::reconfigure(const std::string& topology) {
   const std::vector<uint32_t> members = members_of(membership_->table().places());
   const auto ranks = static_cast<int>(members.size());
-  const auto graph = make_topology(topology, ranks, deps_.settings->rate);
+  const auto graph = usable_graph(*deps_.settings, topology, ranks);
   if (!graph) return graph.error();
-  if (const Status fits = check_graph(*deps_.settings, *graph); !fits) return fits.error();
   if (const Status fits = check_links(*deps_.settings, *graph, members); !fits) return fits.error();
   tell(&Membership::reconfigure, topology);
   return "asked for " + graph->name() + ", which starts when the nodes have received it";

@@ -15,10 +15,8 @@ LocalMembership::LocalMembership(caf::actor_config& config,
 caf::result<std::string> LocalMembership::reconfigure(const std::string& topology) {
   if (ends_) return caf::make_error(caf::sec::invalid_argument, "the run is ending");
   const auto ranks = static_cast<int>(roster_.ranks().size());
-  const auto graph = make_topology(topology, ranks, settings_->rate);
+  const auto graph = usable_graph(*settings_, topology, ranks);
   if (!graph) return caf::make_error(caf::sec::invalid_argument, graph.error().message);
-  if (const Status fits = check_graph(*settings_, *graph); !fits)
-    return caf::make_error(caf::sec::invalid_argument, fits.error().message);
   roster_.reconfigure(topology);
   tell();
   return "epoch " + std::to_string(roster_.epoch()) + ": " + graph->name() + " of " +

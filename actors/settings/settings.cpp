@@ -158,8 +158,6 @@ Status check(const Settings& s) {
   if (!gpu) return gpu.error();
   if (*gpu && s.clock == Clock::simulated)
     return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
-  const auto graph = make_topology(s.topology, s.ranks, s.rate);
-  if (!graph) return graph.error();
   const Method* method = find_method(s.method);
   if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
     return user_error("pacing is poisson, method " + s.method +
@@ -170,27 +168,28 @@ Status check(const Settings& s) {
         "share is pool {}, accepted: equal{}",
         !is_counted ? "without --gradients" : "with method " + s.method,
         !is_counted ? ", or --gradients N" : ", since its ranks take their steps together"));
-  if (Status fits = check_graph(s, *graph); !fits) return fits;
+  if (const auto graph = usable_graph(s, s.topology, s.ranks); !graph) return graph.error();
   if (Status plan = check(s.plan, s.ranks, s.clock == Clock::wall); !plan) return plan;
-  for (const Reconfiguration& change : s.plan.reconfigurations) {
-    const auto later = make_topology(change.topology, s.ranks, s.rate);
-    if (!later) return later.error();
-    if (Status fits = check_graph(s, *later); !fits) return fits;
-  }
+  for (const Reconfiguration& change : s.plan.reconfigurations)
+    if (const auto later = usable_graph(s, change.topology, s.ranks); !later) return later.error();
   return Done{};
 }
 
-Status check_graph(const Settings& s, const Topology& graph) {
+Result<Topology> usable_graph(const Settings& s, const std::string& topology, int ranks) {
+  auto graph = make_topology(topology, ranks, s.rate);
+  if (!graph) return graph;
   RuleSettings rule = rule_settings_of(s);
   const Method* method = find_method(s.method);
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
-    const auto matrix = gossip_matrix(s.weights, graph);
+    const auto matrix = gossip_matrix(s.weights, *graph);
     if (!matrix) return matrix.error();
-    const auto spectrum = matrix_spectrum(graph, *matrix);
+    const auto spectrum = matrix_spectrum(*graph, *matrix);
     if (!spectrum) return spectrum.error();
     rule.gamma = best_gamma(*spectrum);
   }
-  return check_method(s.method, rule, s.weights, graph);
+  if (const Status fits = check_method(s.method, rule, s.weights, *graph); !fits)
+    return fits.error();
+  return graph;
 }
 
 }  // namespace grapevine

@@ -107,7 +107,8 @@ Result<std::optional<int>> gpu_named(const std::string& name);
 /// the plan.
 Status check(const Settings&);
 
-/// Whether the method can use the graph, with these settings; one line if not.
-Status check_graph(const Settings&, const Topology&);
+/// The graph of that spec, for the run or for a later epoch with `ranks` ranks. Error (user): it
+/// cannot be made, or the method cannot use it with these settings.
+Result<Topology> usable_graph(const Settings&, const std::string& topology, int ranks);
 
 }  // namespace grapevine
