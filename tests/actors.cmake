@@ -8,7 +8,7 @@ grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp ru
     run/far_peers_test.cpp run/bad_peers_test.cpp run/pool_test.cpp run/cost_test.cpp run/local_steps_test.cpp run/growth_test.cpp
     run/guests_test.cpp run/simulated_scripts.cpp
   USES grapevine_simulated_runs)
-grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp settings/settings_test.cpp USES grapevine_actors)
+grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/node_ranks_test.cpp settings/settings_test.cpp USES grapevine_actors)
 grapevine_test(actors_wall SOURCES clocks/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_cost_test.cpp run/device_calls_test.cpp run/device_wall_test.cpp device/device_dock_test.cpp

@@ -40,7 +40,9 @@ void NodeRanks::for_rank(int rank, std::function<void(size_t place)> work) {
   if (!has_begun())
     return postponed_.push_back([this, rank, work = std::move(work)] { for_rank(rank, work); });
   if (!has(rank)) return deps_.say(not_here(rank));
-  work(place_of(rank));
+  const size_t place = place_of(rank);
+  if (!next_first_rank_) return work(place);
+  postponed_.push_back([place, work = std::move(work)] { work(place); });
 }
 
 void NodeRanks::finished(const Finished& finished) {
@@ -69,6 +71,7 @@ caf::result<std::string> NodeRanks::change(const ChangeRank& wanted) {
   if (!has(wanted.rank)) return refuse(not_here(wanted.rank));
   if (!has_begun()) return refuse("the ranks have not begun");
   if (is_closed_) return refuse("the run is ending");
+  if (next_first_rank_) return refuse("the ranks change their numbers");
   const size_t place = place_of(wanted.rank);
   const Rank& rank = ranks_[place];
   if (!wanted.returns) {
@@ -175,9 +178,11 @@ void NodeRanks::clear() {
 // --- they begin
 
 void NodeRanks::begin(const Begin& given) {
-  const bool has_them = !ranks_.front().retired && given.first_rank == first_rank_;
   if (!has_begun()) return found(given);
-  if (!has_them) move(given.first_rank);
+  const bool leaves = next_first_rank_.has_value();  // the ranks have left their numbers
+  if (is_closed_ || (!leaves && given.first_rank == first_rank_)) return;
+  next_first_rank_ = given.first_rank;
+  if (!leaves) leave_numbers();
 }
 
 void NodeRanks::found(const Begin& given) {
@@ -188,7 +193,7 @@ void NodeRanks::found(const Begin& given) {
     if (record) rank.resumed_at = record->gradients;
     spawn(place);
     rank.alive = true;
-    rank.retired = rank.returns = false;
+    rank.returns = false;
     RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
     if (state) lose(place, Lost::join);
     attach(place, std::move(state), std::move(record));
@@ -207,7 +212,11 @@ void NodeRanks::found(const Begin& given) {
 void NodeRanks::on_down(const caf::down_msg& down) {
   const auto ended = std::find_if(former_.begin(), former_.end(),
                                   [&](const Former& f) { return f.actor == down.source; });
-  if (ended != former_.end()) return former_ended(ended);
+  if (ended != former_.end()) {
+    const size_t place = ended->place;
+    former_.erase(ended);
+    return former_ended(place);
+  }
   for (size_t place = 0; place < ranks_.size(); ++place)
     if (ranks_[place].worker && ranks_[place].worker.address() == down.source)
       return worker_lost(place, down.reason);
@@ -217,7 +226,7 @@ void NodeRanks::on_down(const caf::down_msg& down) {
 // steps.
 void NodeRanks::worker_lost(size_t place, const caf::error& reason) {
   Rank& rank = ranks_[place];
-  if (!rank.alive || is_closed_) return;
+  if (!rank.alive || is_closed_ || next_first_rank_) return;
   const std::string name = "the worker of rank " + std::to_string(number_of(place));
   if (++rank.failures > kWorkerFailures) {
     deps_.say(name + " failed too often");
@@ -254,31 +263,31 @@ void NodeRanks::restart(size_t place) {
   if (is_closed_ || rank.returns) return;
   rank.returns = true;
   if (rank.alive) kill(place);
-  const caf::actor_addr communicator = rank.communicator.address();
-  const caf::actor_addr worker = rank.worker ? rank.worker.address() : caf::actor_addr();
-  await_end(place, communicator);
-  if (worker) await_end(place, worker);
+  await_ends(place);
 }
 
-// The last messages of a rank's former actors reach the state before these actors end. The state
-// ignores them, as long as the rank has not returned.
-void NodeRanks::await_end(size_t place, const caf::actor_addr& former) {
-  former_.push_back({former, place});
-  owner_.monitor(former);
+void NodeRanks::await_ends(size_t place) {
+  const auto watch = [this, place](const caf::actor_addr& former) {
+    former_.push_back({former, place});
+    owner_.monitor(former);
+  };
+  const Rank& rank = ranks_[place];
+  watch(rank.communicator.address());
+  if (rank.worker) watch(rank.worker.address());
 }
 
-void NodeRanks::former_ended(std::vector<Former>::iterator ended) {
-  const size_t place = ended->place;
-  former_.erase(ended);
-  const bool others = std::any_of(former_.begin(), former_.end(),
-                                  [&](const Former& f) { return f.place == place; });
-  if (!others) come_back(place);
+bool NodeRanks::awaits_end(size_t place) const {
+  return std::any_of(former_.begin(), former_.end(),
+                     [place](const Former& f) { return f.place == place; });
+}
+
+void NodeRanks::former_ended(size_t place) {
+  if (!next_first_rank_ && !awaits_end(place)) come_back(place);
+  if (next_first_rank_ && former_.empty()) copy_states();
 }
 
 void NodeRanks::come_back(size_t place) {
-  const Rank& rank = ranks_[place];
-  if (is_closed_ || !rank.returns) return;  // it has been killed again
-  spawn(place);
+  if (is_closed_ || !ranks_[place].returns) return;  // it has been killed again
   owner_.request(deps_.membership, caf::infinite, RankReturns{number_of(place)})
       .then([this, place](int source) {
         owner_.request(deps_.state_of(source), caf::infinite, CopyState{source})
@@ -288,60 +297,60 @@ void NodeRanks::come_back(size_t place) {
 
 void NodeRanks::revive(size_t place, const RankStatePtr& copied) {
   Rank& rank = ranks_[place];
-  if (!rank.returns) return dismiss(place);  // it has been killed again
+  // Meanwhile it may have been killed, or begun under another number.
+  if (is_closed_ || next_first_rank_ || !rank.returns || awaits_end(place)) return;
+  spawn(place);
   attach(place, copied, {});
   rank.alive = true;
   rank.returns = rank.finished = false;
   tell_manager();
   // The rank computes once its epoch is on the way.
-  owner_.request(deps_.membership, caf::infinite, RankReady{number_of(place)}).then([this, place] {
-    if (ranks_[place].alive) start(place);
-  });
+  owner_.request(deps_.membership, caf::infinite, RankReady{number_of(place)})
+      .then([this, place, worker = rank.worker] {
+        if (ranks_[place].alive && ranks_[place].worker == worker) start(place);
+      });
   deps_.say("rank " + std::to_string(number_of(place)) + " is back, with the state of a neighbour");
 }
 
-// --- they continue under other numbers
+// --- they get other numbers, because other nodes have theirs
 
-// Other nodes have the numbers of the ranks here. Each rank continues under a new number, with its
-// state.
-void NodeRanks::move(int first_rank) {
-  if (is_closed_) return;
-  const int before = first_rank_;
-  auto next = std::make_shared<Begin>();
-  next->first_rank = first_rank;
-  next->states.resize(ranks_.size());
-  auto awaited = std::make_shared<size_t>(ranks_.size());
+void NodeRanks::leave_numbers() {
   for (size_t place = 0; place < ranks_.size(); ++place) {
-    const int number = number_of(place);
+    if (awaits_end(place)) continue;  // it was about to return
     silence(place);
-    auto gathered = [this, before, next, awaited, place](const RankStatePtr& state) {
-      next->states[place] = state;
-      if (--*awaited > 0 || is_closed_) return;
-      if (first_rank_ != before) return move(next->first_rank);  // it has moved again
-      for (size_t k = 0; k < ranks_.size(); ++k)
-        owner_.send(deps_.state_of(number_of(k)), Detach{number_of(k)});
-      found(*next);
-      deps_.say("the ranks here continue as rank " + std::to_string(next->first_rank) + " and up");
-    };
-    const auto copy_state = [this, number, gathered] {
-      owner_.request(deps_.state_of(number), caf::infinite, CopyState{number, true}).then(gathered);
-    };
-    // It moves again before the first move is complete.
-    if (std::exchange(ranks_[place].retired, true)) {
-      copy_state();
-      continue;
-    }
+    await_ends(place);
     const CommunicatorActor talks = ranks_[place].communicator;
     owner_.send(talks, Order::leave);
     owner_.request(talks, caf::infinite, Report{})
         .then(
-            [this, talks, copy_state](const CommunicatorReport& last) {
+            [this, talks](const CommunicatorReport& last) {
               carried_ += last.counts;
               owner_.send_exit(talks, caf::exit_reason::kill);
-              copy_state();
             },
-            [copy_state](const caf::error&) { copy_state(); });
+            [](const caf::error&) {});
   }
+}
+
+void NodeRanks::copy_states() {
+  const auto states = std::make_shared<std::vector<RankStatePtr>>(ranks_.size());
+  const auto awaited = std::make_shared<size_t>(ranks_.size());
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const int number = number_of(place);
+    owner_.request(deps_.state_of(number), caf::infinite, CopyState{number, true})
+        .then([this, states, awaited, place](const RankStatePtr& state) {
+          (*states)[place] = state;
+          if (--*awaited == 0) take_numbers(std::move(*states));
+        });
+  }
+}
+
+void NodeRanks::take_numbers(std::vector<RankStatePtr> states) {
+  if (is_closed_) return;
+  for (size_t place = 0; place < ranks_.size(); ++place)
+    owner_.send(deps_.state_of(number_of(place)), Detach{number_of(place)});
+  const int first_rank = *std::exchange(next_first_rank_, std::nullopt);
+  deps_.say("the ranks here continue as rank " + std::to_string(first_rank) + " and up");
+  found({first_rank, std::move(states)});
 }
 
 }  // namespace grapevine

@@ -3,12 +3,15 @@
 //
 // A rank keeps its place among the ranks of the node. Its number is first_rank() + place.
 //
-// Messages to a state actor name a number. An actor that is killed completes its handler first, so
-// it may still send some. Invariant: a rank that returns gets its new actors once its former ones
-// have ended. Then the state has received all that these have sent, and has ignored it.
+// Messages to a state actor and to the node name a number. An actor that is killed completes its
+// handler first, so it may still send some. Invariant: a number gets new actors once all former
+// ones have ended that had it. Then all that these have sent has arrived. If a rank returns, the
+// state actor has ignored it, because it had no such rank. If the ranks get other numbers, it has
+// arrived at its own rank, which the state actor has kept.
 #pragma once
 #include <caf/all.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,14 +29,15 @@ class NodeRanks {
   NodeRanks(NodeActor::base& owner, const NodeDependencies&, std::vector<RankRecordPtr> records,
             Events);
 
-  /// Called again: the ranks continue under other numbers, with their states.
+  /// Called again: the ranks continue under other numbers, with their states, once the present
+  /// handlers of their actors are over.
   void begin(const Begin&);
   /// From now on no rank ends, returns or gets another number.
   void close() { is_closed_ = true; }
   void clear();
 
-  /// Calls work(place) once the ranks have begun. Any holder of the node's handle may name a rank
-  /// that is not here: then a line says so.
+  /// Calls work(place) once the ranks have begun, and not while they change their numbers. Any
+  /// holder of the node's handle may name a rank that is not here: then a line says so.
   void for_rank(int rank, std::function<void(size_t place)> work);
   void finished(const Finished&);
   void obey(size_t place, Order);
@@ -56,7 +60,6 @@ class NodeRanks {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;     // it will soon continue under another number
     bool returns = false;     // it waits for the end of its former actors and for a state
     int failures = 0;         // of its worker
     uint64_t resumed_at = 0;  // gradients of an earlier life
@@ -71,7 +74,9 @@ class NodeRanks {
   std::string not_here(int rank) const;
   size_t place_of(int rank) const { return static_cast<size_t>(rank - first_rank_); }
   void found(const Begin&);
-  void move(int first_rank);
+  void leave_numbers();
+  void copy_states();
+  void take_numbers(std::vector<RankStatePtr> states);
   void spawn(size_t place);
   WorkerActor spawn_worker(size_t place);
   void attach(size_t place, RankStatePtr, RankRecordPtr);
@@ -79,8 +84,9 @@ class NodeRanks {
   void lose(size_t place, Lost);
   void silence(size_t place);
   void dismiss(size_t place);
-  void await_end(size_t place, const caf::actor_addr&);
-  void former_ended(std::vector<Former>::iterator);
+  void await_ends(size_t place);
+  bool awaits_end(size_t place) const;
+  void former_ended(size_t place);
   void come_back(size_t place);
   void revive(size_t place, const RankStatePtr& copied);
   void worker_lost(size_t place, const caf::error& reason);
@@ -92,8 +98,9 @@ class NodeRanks {
   std::vector<RankRecordPtr> records_;
   Events events_;
   int first_rank_ = 0;
-  std::vector<Rank> ranks_;     // by place
-  std::vector<Former> former_;  // actors of returning ranks that have not ended yet
+  std::vector<Rank> ranks_;             // by place
+  std::vector<Former> former_;          // killed actors that have not ended yet
+  std::optional<int> next_first_rank_;  // the ranks change their numbers
   std::vector<std::function<void()>> postponed_;
   Counts carried_;
   bool is_closed_ = false;
