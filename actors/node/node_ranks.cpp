@@ -331,12 +331,20 @@ void NodeRanks::leave_numbers() {
   }
 }
 
+// Whose state a rank gets with its number: its own, or that of another one if it is gone.
+size_t NodeRanks::source_for(size_t place) const {
+  for (size_t k = 0; k < ranks_.size(); ++k)
+    if (const size_t other = (place + k) % ranks_.size(); ranks_[other].alive) return other;
+  return place;
+}
+
 void NodeRanks::copy_states() {
   const auto states = std::make_shared<std::vector<RankStatePtr>>(ranks_.size());
   const auto awaited = std::make_shared<size_t>(ranks_.size());
   for (size_t place = 0; place < ranks_.size(); ++place) {
-    const int number = number_of(place);
-    owner_.request(deps_.state_of(number), caf::infinite, CopyState{number, true})
+    const size_t source = source_for(place);
+    const int number = number_of(source);
+    owner_.request(deps_.state_of(number), caf::infinite, CopyState{number, source == place})
         .then([this, states, awaited, place](const RankStatePtr& state) {
           (*states)[place] = state;
           if (--*awaited == 0) take_numbers(std::move(*states));

@@ -75,6 +75,7 @@ class NodeRanks {
   size_t place_of(int rank) const { return static_cast<size_t>(rank - first_rank_); }
   void found(const Begin&);
   void leave_numbers();
+  size_t source_for(size_t place) const;
   void copy_states();
   void take_numbers(std::vector<RankStatePtr> states);
   void spawn(size_t place);

@@ -183,3 +183,10 @@ TEST_CASE("the last gradient of a worker is not of the rank that returns") {
   stage.let_late_worker_end();
   CHECK(stage.gradients(5) == Gradients{0, 0, 0, 0, -1});
 }
+
+TEST_CASE("a rank that is gone begins under another number with the state of another rank") {
+  Stage stage(sends_gradient);
+  stage.tell_node(KillRank{0}, Begin{1, {}});
+  stage.let_late_worker_end();
+  CHECK(stage.gradients(5) == Gradients{-1, 1, 1, 0, 0});
+}
