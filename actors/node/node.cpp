@@ -30,16 +30,17 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
 
 void Node::have_begun() {
   const Settings& s = *deps_.settings;
-  if (deps_.on_report) tell_report();
-  if (deps_.pool && s.local_ranks > 0 && !std::exchange(tells_work_, true)) tell_work();
-  if (s.clock == Clock::wall && pulse_at_s_ == 0) look_at_clock();
-  if (s.clock != Clock::wall || s.alarm_s <= 0) return;
   const Method& method = method_named(s.method);
-  watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
-                                 .exchange_s = deps_.step_s() / s.rate,
-                                 .paced = s.pacing == Pacing::poisson,
-                                 .waits = method.pattern != Pattern::pairwise && method.waits});
-  measure();
+  if (s.clock == Clock::wall && s.alarm_s > 0)
+    watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
+                                   .exchange_s = deps_.step_s() / s.rate,
+                                   .paced = s.pacing == Pacing::poisson,
+                                   .waits = method.pattern != Pattern::pairwise && method.waits});
+  if (std::exchange(has_begun_, true)) return;  // the ranks have got other numbers
+  if (deps_.on_report) tell_report();
+  if (deps_.pool && s.local_ranks > 0) tell_work();
+  if (s.clock == Clock::wall) look_at_clock();
+  if (watch_) measure();
 }
 
 void Node::check_finished() {

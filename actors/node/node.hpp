@@ -41,7 +41,7 @@ class Node final : public NodeActor::base {
   NodeDependencies deps_;
   NodeRanks ranks_;
   RunEnd end_;
-  bool tells_work_ = false;
+  bool has_begun_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
   double pulse_at_s_ = 0;            // the next look at the clock; 0: there was none yet
 };
