@@ -8,7 +8,9 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kGrowth = 1 + 1.0 / 64;  // of the usual norm, by an own part that is far
+constexpr uint16_t kFading = 1024;           // steps after a comparison, in which usual_e fades
+constexpr double kFade = 1 - 1.0 / kFading;  // of usual, per step
+constexpr double kGrowth = 1 + 1.0 / 64;     // of the usual norm, by an own part that is far
 
 bool precedes(const Guard::Edge& known, int peer) { return known.peer < peer; }
 
@@ -25,7 +27,13 @@ void Guard::learn(double length) {
   const double weight = 1.0 / count_;
   rms_ = std::sqrt((1 - weight) * rms_ * rms_ + weight * length * length);
   largest_ = std::max(largest_, static_cast<float>(rms_));
-  usual_ = std::max({rms_, kFade * usual_, kRounding * static_cast<double>(largest_)});
+  const double least = std::max(rms_, kRounding * static_cast<double>(largest_));
+  usual_ = std::max(least, kFade * usual_);
+  for (Edge& e : edges_) {
+    const double fade = e.fading > 0 ? kFade : 1;
+    if (e.fading > 0) --e.fading;
+    e.usual = static_cast<float>(std::max(least, fade * static_cast<double>(e.usual)));
+  }
 }
 
 void Guard::refill() {
@@ -48,6 +56,11 @@ void Guard::stepped(double length) {
 
 double Guard::usual_step() const {
   return count_ < kRemembered ? std::max(usual_, static_cast<double>(inherited_)) : usual_;
+}
+
+double Guard::usual_step(const Edge* edge) const {
+  const double usual = usual_step();
+  return edge != nullptr ? std::max(usual, static_cast<double>(edge->usual)) : usual;
 }
 
 double Guard::reach() const {
@@ -90,13 +103,15 @@ const Guard::Edge* Guard::find(int peer) const {
 Guard::Edge& Guard::at(int peer) {
   const auto at = std::lower_bound(edges_.begin(), edges_.end(), peer, precedes);
   if (at != edges_.end() && at->peer == peer) return *at;
-  return *edges_.insert(at, Edge{.peer = peer, .path = static_cast<float>(path_)});
+  return *edges_.insert(
+      at,
+      Edge{.peer = peer, .path = static_cast<float>(path_), .usual = static_cast<float>(usual_)});
 }
 
 Limits Guard::limits(int peer, double ranks) const {
-  const double usual = usual_step();
-  if (!steps_ || (usual == 0 && count_ > 0)) return {};
   const Edge* const edge = find(peer);
+  const double usual = usual_step(edge);
+  if (!steps_ || (usual == 0 && count_ > 0)) return {};
   const double used = edge != nullptr ? static_cast<double>(edge->used) : 0;
   const double of_edge = edge != nullptr ? path_ - static_cast<double>(edge->path) : 0;
   const double way = std::max(static_cast<double>(way_), of_edge / degree_);
@@ -117,7 +132,10 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
   const Limits limits = smaller(own, theirs);
   const bool untested = limits.bound == 0.0F && distance > 0;
   has_compared_ |= !untested;
-  if (!untested) edge.path = static_cast<float>(path_);
+  if (!untested) {
+    edge.path = static_cast<float>(path_);
+    edge.fading = kFading;
+  }
   if (distance <= static_cast<double>(limits.bound)) {
     edge.verdict = Verdict::near;
     return {edge.verdict, 1};
@@ -128,8 +146,9 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
   }
   edge.verdict = Verdict::far;
   const double share = std::clamp(static_cast<double>(limits.allowance) / distance, 0.0, 1.0);
-  if (usual == 0) return {edge.verdict, share};  // the other end's limits apply
-  const double used = static_cast<double>(edge.used) + share * distance / usual;
+  const double unit = usual_step(&edge);
+  if (unit == 0) return {edge.verdict, share};  // the other end's limits apply
+  const double used = static_cast<double>(edge.used) + share * distance / unit;
   edge.used = static_cast<float>(std::min(kAllowance, used));
   return {edge.verdict, share};
 }
@@ -140,7 +159,8 @@ void Guard::end_exchange() {
 }
 
 Guard::Judgement Guard::judge_own(double norm) {
-  at(kAll).path = static_cast<float>(path_);  // way = 0
+  Edge& all = at(kAll);
+  all.path = static_cast<float>(path_);  // way = 0
   way_ = 0;
   const bool first = usual_step() == 0;
   const Judgement judged = judge(kAll, norm, first ? Limits{} : limits(kAll), {});
@@ -148,6 +168,7 @@ Guard::Judgement Guard::judge_own(double norm) {
   if (judged.verdict == Verdict::far) {
     usual_ *= kGrowth;
     rms_ *= kGrowth;
+    all.usual *= static_cast<float>(kGrowth);
   } else {
     learn(norm);
   }
@@ -185,10 +206,15 @@ void Guard::recall(const GuardRecord& r) {
   inherit(r.inherited);
   largest_ = static_cast<float>(r.largest);
   count_ = static_cast<uint8_t>(std::min(r.steps, kRemembered));
-  for (Edge& e : edges_)
+  for (Edge& e : edges_) {
     e.path = 0;
-  for (const auto& [peer, used] : r.used)
-    at(peer) = {.peer = peer, .used = static_cast<float>(used)};
+    e.usual = static_cast<float>(usual_);
+  }
+  for (const auto& [peer, used] : r.used) {
+    Edge& edge = at(peer);
+    edge.path = 0;
+    edge.used = static_cast<float>(used);
+  }
 }
 
 }  // namespace grapevine

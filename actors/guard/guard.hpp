@@ -3,23 +3,26 @@
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), updated at a step; constant
+//   usual     max(rms, (1 - 1/1024) usual, 1e-6 of the largest rms), updated at a step; constant
 //             while the rank does not step. At an optimum steps and distances are rounding errors,
 //             and neither predicts the other.
+//   usual_e   the same on edge e, but it fades only in the 1,024 steps after a comparison on the
+//             edge. Ranks that train apart come to rest: their last steps are short beside the
+//             distance that they have come meanwhile.
 //   way_e     the larger of: the sum of |u| since its last exchange with any rank, and the sum
 //             since its last exchange on edge e (or since the edge exists) divided by degree
-//   used_e    used part of the allowance of edge e, in usual steps; at a step
+//   used_e    used part of the allowance of edge e, in units of usual_e; at a step
 //             max(0, used_e - r / degree)
 //   r         3 if more than half of the edges are far: then this rank was apart, and its own data
 //             pull it back by less than the edges pull it towards the others; else 1/8, and 1/8 if
 //             the senders of a message cannot be distinguished
 //
-// With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance f_e =
-// usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances that
-// crossed, and the distance |m| of the two vectors that crossed:
+// With its vector a rank sends its limits: a bound b_e = 3 (4 usual_e + way_e) and an allowance f_e
+// = usual_e (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances
+// that crossed, and the distance |m| of the two vectors that crossed:
 //
 //   near         |m| <= b    share 1: the whole jump, whatever has happened on the edge before
-//   far          |m| >  b    share min(1, f_e / |m|), and used_e += share |m| / usual
+//   far          |m| >  b    share min(1, f_e / |m|), and used_e += share |m| / usual_e
 //   not finite               share 0, and used_e stays
 //
 // Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks does not
@@ -36,9 +39,9 @@
 // An exchange ends a sum for any verdict, unless nothing was compared: the difference was not
 // finite, or one end had not stepped yet. A round is one exchange, and ends with its last phase.
 //
-// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
-// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old. k = 2
-// for a change to x by compressed messages, because it also has what earlier rounds left out.
+// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual_e + way_e + (k
+// - 1) usual_e): its distance is k times that of its mean, and its parts are up to k steps old. k =
+// 2 for a change to x by compressed messages, because it also has what earlier rounds left out.
 //
 // In a sum over all ranks (all-reduce) only a rank itself sees its own part. So each rank judges
 // its own gradient g as if it were an edge, with |g| instead of |u| and way = 0. A far g raises
@@ -77,17 +80,16 @@ struct GuardRecord {
 
 class Guard {
  public:
-  static constexpr double kNear = 3, kApart = 4;   // factors of the bound
-  static constexpr double kAllowance = 64;         // usual steps
-  static constexpr double kRefill = 1.0 / 8;       // of a step, over all edges
-  static constexpr double kApartRefill = 3;        // the same, if most edges are far
-  static constexpr uint32_t kRemembered = 32;      // steps in rms
-  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, per step
-  static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
-  static constexpr double kInChange = 2;           // ranks that a compressed change counts for
-  static constexpr int kAll = -1;                  // the edge of messages with unknown senders
-  static constexpr double kLonger = 4;             // times the other end's steps
-  static constexpr double kReach = 1000;           // times the way of a rank and its allowance
+  static constexpr double kNear = 3, kApart = 4;  // factors of the bound
+  static constexpr double kAllowance = 64;        // usual steps
+  static constexpr double kRefill = 1.0 / 8;      // of a step, over all edges
+  static constexpr double kApartRefill = 3;       // the same, if most edges are far
+  static constexpr uint32_t kRemembered = 32;     // steps in rms
+  static constexpr double kRounding = 1e-6;       // of the largest rms that a rank has had
+  static constexpr double kInChange = 2;          // ranks that a compressed change counts for
+  static constexpr int kAll = -1;                 // the edge of messages with unknown senders
+  static constexpr double kLonger = 4;            // times the other end's steps
+  static constexpr double kReach = 1000;          // times the way of a rank and its allowance
   // Usual steps; more than of any healthy rank.
   static constexpr double kOutOfMean = kReach * kAllowance;
 
@@ -106,10 +108,12 @@ class Guard {
     int peer = 0;
     float used = 0;           // of the allowance, in usual steps
     float path = 0;           // the rank's path at the last comparison
+    float usual = 0;          // usual_e
     float distance = 0;       // the last, in usual steps
     float peer_distance = 0;  // the same in steps of the other end: twelfths of its bound
     float last_jump = 0;      // |the change of what gossip conserves|
     float seen = std::numeric_limits<float>::quiet_NaN();  // distance of the last whole vectors
+    uint16_t fading = 0;                                   // steps for which usual_e fades yet
     Verdict verdict = Verdict::near;                       // the last
     bool is_met = false;                                   // an edge of the present graph
   };
@@ -159,6 +163,7 @@ class Guard {
 
  private:
   const Edge* find(int peer) const;
+  double usual_step(const Edge*) const;  // on that edge; null: there is none yet
   void learn(double length);
   void refill();
 

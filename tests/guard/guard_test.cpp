@@ -223,17 +223,48 @@ TEST_CASE(
   CHECK(clone.usual_step() == Approx(0.5));
 }
 
-TEST_CASE("the usual step rises with the last 32 steps, fades by a 4096th a step, and rests") {
+TEST_CASE("the usual step rises with the last 32 steps, fades by a 1024th a step, and rests") {
   Guard guard = stepped(1);
   for (int k = 0; k < 32; ++k)
     guard.stepped(0);
-  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 4096, 32)).epsilon(0.05));
+  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 1024, 32)).epsilon(0.05));
   const double rests = guard.usual_step();
   for (int k = 0; k < 1000; ++k)
     judge(guard, 1);
   CHECK(guard.usual_step() == rests);
   guard.stepped(10);
   CHECK(guard.usual_step() > 1.5);
+}
+
+TEST_CASE("on an edge the usual step fades for 1,024 steps after a comparison, and no longer") {
+  Guard guard = stepped(1);
+  for (int k = 0; k < 4096; ++k) {
+    guard.stepped(1e-6);
+    if (k % 512 == 0) judge(guard, 0, 9);
+  }
+  const double allowance = static_cast<double>(guard.limits(1).allowance);
+  CHECK(allowance / Guard::kAllowance == Approx(std::exp(-1)).epsilon(0.05));
+  CHECK(static_cast<double>(guard.limits(9).allowance) < 0.1 * allowance);
+  CHECK(guard.usual_step() < 0.1);
+  judge(guard, 10);  // far: the edge fades again
+  for (int k = 0; k < 1024; ++k)
+    guard.stepped(1e-6);
+  guard.at(1).used = 0;
+  CHECK(static_cast<double>(guard.limits(1).allowance) ==
+        Approx(std::exp(-1) * allowance).epsilon(0.05));
+}
+
+TEST_CASE("an edge keeps the usual step of a rank that has trained alone") {
+  Guard guard;
+  guard.meet(std::array{1, 9});
+  for (int k = 0; k < 10'000; ++k) {
+    guard.stepped(std::exp(-k / 100.0));
+    judge(guard, k == 0 ? 0 : 1, 9);
+    guard.judge(1, 1, guard.limits(1), {0, 0});  // the other end has not stepped yet
+  }
+  CHECK(guard.usual_step() < 1e-3);
+  CHECK(guard.limits(1).allowance == 64);
+  CHECK(guard.limits(9).allowance < 1);
 }
 
 TEST_CASE("steps that are rounding alone are as usual as a millionth of the largest") {

@@ -76,9 +76,10 @@ LinkFault cut_in_halves() {
 
 /// Two halves of eight ranks with optima of their own, without a link between them until each half
 /// has come to rest, and for as long as that with all links.
-Settings halves(const char* method, const char* topology, double rate, double lr) {
+Settings halves(const char* method, const char* topology, double rate, double lr,
+                double noise = 2) {
   Settings s = quadratic(method, topology, rate);
-  s.objective.noise = 2;
+  s.objective.noise = noise;
   s.objective.zeta2 = 100;
   s.lr = {lr, Schedule::constant, 0};
   s.rule.optimizer = {};
@@ -343,21 +344,23 @@ TEST_CASE("what the guard does to healthy ranks, by draws of all that happens", 
 }
 
 TEST_CASE("how far apart two halves end that trained without each other", "[.][measure]") {
-  for (const char* topology : {"ring", "complete"})
-    for (const double rate : {0.02, 1.0, 10.0})
-      for (const double lr : {0.05, 0.01, 0.002}) {
-        if (rate * 20 / lr > 20'000) continue;  // minutes
-        constexpr int kSeeds = 4;
-        double guarded = 0, bare = 0;
-        for (int seed = 1; seed <= kSeeds; ++seed) {
-          const Settings s = halves("a2cid2", topology, rate, lr);
-          guarded += distance_after(s, true, seed) / kSeeds;
-          bare += distance_after(s, false, seed) / kSeeds;
+  for (const double noise : {2.0, 0.0})
+    for (const char* topology : {"ring", "complete"})
+      for (const double rate : {0.02, 1.0, 10.0})
+        for (const double lr : {0.05, 0.01, 0.002}) {
+          if (rate * 20 / lr > 20'000) continue;  // minutes
+          constexpr int kSeeds = 4;
+          double guarded = 0, bare = 0;
+          for (int seed = 1; seed <= kSeeds; ++seed) {
+            const Settings s = halves("a2cid2", topology, rate, lr, noise);
+            guarded += distance_after(s, true, seed) / kSeeds;
+            bare += distance_after(s, false, seed) / kSeeds;
+          }
+          std::printf(
+              "noise %g, %-8s  %4g exchanges a step, lr %-5g  guarded %-10.4g without %.4g\n",
+              noise, topology, rate, lr, guarded, bare);
+          std::fflush(stdout);
         }
-        std::printf("%-8s  %4g exchanges a step, lr %-5g  guarded %-10.4g without %.4g\n", topology,
-                    rate, lr, guarded, bare);
-        std::fflush(stdout);
-      }
 }
 
 TEST_CASE("where five edges of ten are slow, exchanges go on at their rate and raise no alarm") {
