@@ -55,7 +55,7 @@ const CommandRow kCommands[] = {
      "  grapevine train --test-every 30s --validation-split 0.1 --early-stop 5\n"
      "                              tests on a tenth of the samples, keeps the best model\n"
      "One Ctrl+C finishes open exchanges, tests and saves; a second one ends at once.\n"
-     "SIGUSR1 takes a checkpoint.\n"
+     "SIGUSR1 takes a checkpoint. SIGUSR2 ends the run like SIGTERM.\n"
      "If the run in --out was killed, the same command resumes it.\n"},
     {kSimulate, "simulate", simulate,
      "Run the same actors on the virtual clock, seeded and repeatable.",

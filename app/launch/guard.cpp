@@ -5,12 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "kernels/base/printable.hpp"
@@ -38,12 +40,24 @@ sigset_t awaited_signals() {
 
 using Handler = void (*)(int);
 
+/// Signals of a scheduler to all processes of its job, which the command may handle.
+constexpr int kNotices[] = {SIGHUP, SIGUSR1, SIGUSR2};
+using Notices = std::array<Handler, std::size(kNotices)>;
+
+Notices ignore_notices() {
+  Notices before{};
+  for (size_t k = 0; k < before.size(); ++k)
+    before[k] = std::signal(kNotices[k], SIG_IGN);
+  return before;
+}
+
 [[noreturn]] void become(const std::vector<std::string>& command, const sigset_t& mask,
-                         Handler hang_up) {
+                         const Notices& notices) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // when the guard dies
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGHUP, hang_up);
+  for (size_t k = 0; k < notices.size(); ++k)
+    std::signal(kNotices[k], notices[k]);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   std::vector<char*> words;
   for (const std::string& word : command)
@@ -99,13 +113,13 @@ int guard(const std::vector<std::string>& command) {
   sigprocmask(SIG_BLOCK, &awaited, &before);
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
-  const Handler hang_up = std::signal(SIGHUP, SIG_IGN);
+  const Notices notices = ignore_notices();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, end_all_signal());
   if (getppid() != parent) return kNoCommand;  // it died before prctl()
   const pid_t child = fork();
-  if (child == 0) become(command, before, hang_up);
+  if (child == 0) become(command, before, notices);
   if (child < 0) {
     std::fprintf(stderr, "cannot start %s: %s\n", printable(command.front()).c_str(),
                  std::strerror(errno));

@@ -15,7 +15,7 @@ namespace grapevine {
 inline constexpr char kGuard[] = "--guard";
 
 /// The signal that tells a guard to end all. INT and TERM are for the command alone: they go to the
-/// group.
+/// group. HUP, USR1 and USR2 do not end a guard.
 int end_all_signal();
 
 /// Runs the command in its own process and returns its status. `command` is searched in PATH.

@@ -135,6 +135,7 @@ bool is_sent_again(int signal) {
 }
 
 void on_signal(int signal, siginfo_t* how, void*) {
+  if (signal == SIGUSR2) signal = SIGTERM;
   if (signal == SIGHUP && count > 0) return;
   if (is_sent_again(signal)) return;
   ++handling;
@@ -165,8 +166,10 @@ void count_interrupts(LogFormat format) {
   sigaddset(&action.sa_mask, SIGINT);  // neither interrupts the other
   sigaddset(&action.sa_mask, SIGTERM);
   sigaddset(&action.sa_mask, SIGHUP);
+  sigaddset(&action.sa_mask, SIGUSR2);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR2, &action, nullptr);
   struct sigaction hang_up = {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);

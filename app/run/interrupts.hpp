@@ -1,7 +1,8 @@
 // Ctrl+C, SIGTERM and SIGHUP (the terminal was closed). The first one asks for a drained and saved
 // end, the second one ends the process at once (status 130). A SIGHUP after another signal does
 // not, because closing a terminal or a session sends one more. A SIGTERM within 5 s of another one
-// does not either, because a scheduler and its launcher send one each.
+// does not either, because a scheduler and its launcher send one each. SIGUSR2, by which some jobs
+// are warned of their time limit, counts as SIGTERM.
 #pragma once
 #include <atomic>
 #include <memory>

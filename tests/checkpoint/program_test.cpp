@@ -213,17 +213,21 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   CHECK_FALSE(exists(path + ".interrupt"));
 }
 
-TEST_CASE("two SIGTERM, one from a scheduler and one from its launcher, are one request") {
-  const pid_t child = fork();
-  if (child == 0) {
-    grapevine::count_interrupts(grapevine::LogFormat::text);
-    raise(SIGTERM);
-    raise(SIGTERM);
-    _exit(grapevine::interrupts() == 1 && grapevine::terminated() ? 0 : 1);
+TEST_CASE("two SIGTERM or SIGUSR2, from a scheduler and from its launcher, are one request") {
+  for (const int first : {SIGTERM, SIGUSR2}) {
+    INFO("signal " << first);
+    const pid_t child = fork();
+    if (child == 0) {
+      grapevine::count_interrupts(grapevine::LogFormat::text);
+      raise(first);
+      raise(SIGTERM);
+      _exit(grapevine::interrupts() == 1 && grapevine::terminated() ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
   }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("a run that the machine made fail goes on by itself, after Ctrl+C it does not") {
@@ -810,14 +814,14 @@ TEST_CASE("SIGUSR1 to a launch takes a checkpoint of each of its nodes") {
   CHECK(life.end() == 0);
 }
 
-TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is asked to") {
+TEST_CASE("a launch resumes by itself after SIGTERM or SIGUSR2, after Ctrl+C if it is asked to") {
   const Scratch scratch;
   const std::string out = scratch.path("out"), nodes[] = {out + "/node-0", out + "/node-1"};
   const std::string job =
       "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 "
       "--checkpoint-every 20steps --out " +
       out + " --until ";
-  for (const int signal : {SIGTERM, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGUSR2, SIGINT}) {
     Running life(job + "1000");
     for (const std::string& node : nodes) {
       const auto kept = checkpoints_of(node);
@@ -828,9 +832,9 @@ TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is
     for (const std::string& node : nodes) {
       const auto record = record_of(node);
       CHECK(record["state"] == "interrupted");
-      CHECK(record.contains("preempted") == (signal == SIGTERM));
+      CHECK(record.contains("preempted") == (signal != SIGINT));
       CHECK(record["result"]["ranks"] == 4);  // the mean of all: none has left the other
-      CHECK((record["result"]["resumed_at"] > 0) == (signal == SIGINT));
+      CHECK((record["result"]["resumed_at"] > 0) == (signal != SIGTERM));
     }
   }
   const Ran again = run_grapevine(job + "1");

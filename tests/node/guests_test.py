@@ -1546,6 +1546,24 @@ class Launch(unittest.TestCase):
                 self.assertIn("the script of rank 0 goes on, and is", running.said())
                 os.unlink(os.path.join(self.folder, "saved"))
 
+    def test_a_notice_to_all_processes_of_a_job_ends_no_script_that_handles_it(self):
+        program = ("heard = []\n"
+                   "[signal.signal(n, lambda n, _: heard.append(n))\n"
+                   " for n in (signal.SIGUSR1, signal.SIGUSR2)]\n"
+                   "s = join(); open('processes', 'w').write('%d\\n%d\\n'\n"
+                   "                                       % (os.getppid(), os.getpid()))\n"
+                   "while len(heard) < 2: s.step(change=1); time.sleep(0.01)\n"
+                   "say('heard', *sorted(heard)); finish()\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        with self.launched(*command, guests=1, options=("--no-save", "--json")) as running:
+            guard, script = until("the script", lambda: self.numbers_in("processes")[1:]
+                                  and self.numbers_in("processes"))
+            for process in (guard, script):
+                for notice in (signal.SIGUSR1, signal.SIGUSR2):
+                    os.kill(process, notice)
+            running.until_said("[0] heard 10 12")
+            self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
+
     def test_scripts_that_go_on_after_the_run_are_waited_for(self):
         for closes in (True, False):
             program = ("s = join(); s.step(change=1); s.ask(g.FINISH)\n"
