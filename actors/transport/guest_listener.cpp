@@ -21,6 +21,8 @@
 namespace grapevine {
 namespace {
 
+using Steady = std::chrono::steady_clock;
+
 constexpr int kPatience_ms = 5000;
 constexpr int kRest_ms = 100;  // pause when out of descriptors or memory
 constexpr char kSocketEnding[] = ".door";
@@ -70,6 +72,28 @@ bool asks(GuestKind kind) {
 
 }  // namespace
 
+// --- memory for requests
+
+std::shared_ptr<const void> LongRequests::take(uint64_t bytes, Steady::time_point until) {
+  Lock lock(mutex_);
+  const bool fits = changed_.wait_until(
+      lock, until, [&]() GV_REQUIRES(mutex_) { return closed_ || used_ + bytes <= kAll; });
+  if (!fits || closed_) return nullptr;
+  used_ += bytes;
+  lock.unlock();
+  return {this, [this, bytes](const void*) {
+            const Lock giving(mutex_);
+            used_ -= bytes;
+            changed_.notify_all();
+          }};
+}
+
+void LongRequests::close() {
+  const Lock lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
 // --- a script
 
 /// Until `until`, which is set by the first byte if there is none: that may take any time.
@@ -100,6 +124,7 @@ bool GuestConnection::first(GuestQuestion& question) {
 
 bool GuestConnection::next(GuestQuestion& question) {
   question = {};
+  question.text.shrink_to_fit();  // the assignment keeps its memory
   GuestRecordBytes bytes;
   std::optional<Steady::time_point> until;  // for all of the question
   if (!receive(bytes.data(), bytes.size(), question.descriptor, until)) return false;
@@ -111,6 +136,16 @@ bool GuestConnection::next(GuestQuestion& question) {
            false;
   question.record = *record;
   if (record->kind != GuestKind::join && record->kind != GuestKind::report) return true;
+  if (record->count > LongRequests::kShort) {
+    constexpr std::chrono::milliseconds kPatience{kPatience_ms};
+    question.memory = long_requests_.take(record->count, Steady::now() + kPatience);
+    if (!question.memory)
+      return refuse(
+          fmt::format("{} bytes of text while other scripts send long ones, accepted: "
+                      "at most {}, or the same later",
+                      record->count, LongRequests::kShort));
+    until = Steady::now() + kPatience;
+  }
   // Memory grows with the bytes that arrive, not with the announced ones.
   constexpr size_t kChunk = 1 << 16;
   while (question.text.size() < record->count) {
@@ -180,6 +215,7 @@ GuestListener::GuestListener(std::string path, Descriptor listener, Serve serve)
 GuestListener::~GuestListener() {
   remove_socket(path_);
   closing_ = true;
+  long_requests_.close();
   const uint64_t one = 1;
   GV_CHECK(::write(wake_.fd(), &one, sizeof one) == static_cast<ssize_t>(sizeof one));
   watcher_.join();
@@ -226,7 +262,7 @@ bool GuestListener::admit() {
   const int process = peer_process(socket.fd());
   Descriptor life(watch_process(process));
   auto guest = std::make_unique<Guest>();
-  guest->connection = std::make_unique<GuestConnection>(std::move(socket), process);
+  guest->connection = std::make_unique<GuestConnection>(std::move(socket), process, long_requests_);
   const auto refuse = [&](const std::string& why) { return guest->connection->refuse(why), true; };
   if (!ours) return refuse("this node is another user's");
   if (const ScriptsBound most = bound_of_scripts(); guests_.size() >= most.scripts)

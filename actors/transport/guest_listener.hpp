@@ -6,10 +6,12 @@
 // line and is disconnected. If a child of the script has inherited the socket, the socket does not
 // end with the script, so the script's process is watched too (pidfd). The first request, half a
 // record, and an answer that the script does not read have a deadline of five seconds. Between
-// requests a script may take any time.
+// requests a script may take any time. All long requests together have the memory of one of the
+// longest, so a long one waits for others, at most five seconds. Short ones never wait.
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,21 +22,42 @@
 #include <vector>
 
 #include "kernels/base/descriptor.hpp"
+#include "kernels/base/mutex.hpp"
 #include "kernels/base/result.hpp"
 #include "messages/guest_codec.hpp"
 
 namespace grapevine {
 
+/// The memory for the long requests of all scripts. Thread-safe.
+class LongRequests {
+ public:
+  static constexpr uint64_t kShort = 256 << 10;      // bytes; up to here a request is short
+  static constexpr uint64_t kAll = kGuestTextBytes;  // of long requests together
+
+  /// A part for a request of this size, until the result is destroyed. Null: there is none by then,
+  /// or the listener closes.
+  std::shared_ptr<const void> take(uint64_t bytes, std::chrono::steady_clock::time_point until);
+  void close();
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t used_ GV_GUARDED_BY(mutex_) = 0;
+  bool closed_ GV_GUARDED_BY(mutex_) = false;
+};
+
 struct GuestQuestion {
   GuestRecord record;
-  std::string text;       // of a join or a report
-  Descriptor descriptor;  // which came with it; may be empty
+  std::shared_ptr<const void> memory;  // of a long text
+  std::string text;                    // of a join or a report
+  Descriptor descriptor;               // which came with it; may be empty
 };
 
 /// One script. One thread serves it; any thread may call gone() and hang_up().
 class GuestConnection {
  public:
-  GuestConnection(Descriptor socket, int process) : socket_(std::move(socket)), process_(process) {}
+  GuestConnection(Descriptor socket, int process, LongRequests& long_requests)
+      : socket_(std::move(socket)), process_(process), long_requests_(long_requests) {}
 
   /// Reads the next request. False: the script has left, or sent anything else and was told.
   bool next(GuestQuestion&);
@@ -58,6 +81,7 @@ class GuestConnection {
 
   Descriptor socket_;
   int process_;
+  LongRequests& long_requests_;
 };
 
 class GuestListener {
@@ -95,6 +119,7 @@ class GuestListener {
   std::string path_;
   Descriptor listener_, wake_;
   Serve serve_;
+  LongRequests long_requests_;                  // of guests_
   std::vector<std::unique_ptr<Guest>> guests_;  // used by the watcher alone
   std::atomic<bool> closing_{false};
   std::thread watcher_;

@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -172,6 +173,10 @@ class Node:
         """Bytes that it has touched."""
         with open(f"/proc/{self.process.pid}/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
+
+    def most_memory(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmHWM:\s*(\d+) kB", file.read()).group(1)) << 10
 
     def opened(self):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -1276,6 +1281,33 @@ class Socket(unittest.TestCase):
             script.fill(START)
             self.assertEqual(script.ask(STEP, number=0).number, 0)
             self.assertEqual(script.step(change=1).number, 1)
+
+    def test_half_sent_layouts_of_many_take_little_memory_and_keep_no_script_out(self):
+        def sends_half(script):
+            half = record(JOIN, count=16 << 20) + bytes(15 << 20)
+            with contextlib.suppress(OSError):  # it is refused meanwhile
+                script.send(half)
+        with Node(1) as node:
+            before = node.memory()
+            scripts = [node.script() for _ in range(60)]
+            sending = [threading.Thread(target=sends_half, args=(script,)) for script in scripts]
+            for thread in sending:
+                thread.start()
+            honest = node.script()
+            honest.begin(START)
+            self.assertEqual(honest.step(change=1).number, 1)
+            for thread in sending:
+                thread.join()
+            more = (node.most_memory() - before) >> 20
+            print("%d MiB of 60 half-sent layouts of 16 MiB" % more)
+            self.assertLess(more, 100)
+            honest.ask(LEAVE)
+            long = LAYOUT + "".join("tied %s w 2 2 2 1\n" % ("t%d" % k * 50) for k in range(4000))
+            self.assertGreater(len(long), 1 << 19)
+            for script in scripts:
+                script.close()
+            with self.assertRaisesRegex(Refused, "differs|layout|tied"):
+                node.script().join(long)
 
     def test_half_a_record_has_five_seconds_and_then_its_seat_is_free(self):
         with Node(1) as node:
