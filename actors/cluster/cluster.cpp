@@ -505,6 +505,10 @@ void Cluster::on_transfers(const CannotReach& other) {
   tell(&Membership::unreachable, other.node, true);
 }
 
+void Cluster::on_transfers(const LeftOut& liar) {
+  if (liars_.insert(liar.node).second) raise(liar.node, liar.why);
+}
+
 void Cluster::on_transfers(const LeavingMeasured& measured) {
   if (measured.here > 0)
     record({membership_->self().node, true, measured.here, measured.of, deps_.clock.now(),
@@ -558,6 +562,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](StateCame& came) { on_transfers(came); },
       [this](HasMean has) { tell(&Membership::tell_mean, has.mean); },
       [this](const CannotReach& other) { on_transfers(other); },
+      [this](const LeftOut& liar) { on_transfers(liar); },
       [this](const NeedLinks& need) { need_links(need.nodes); },
       [this](MeanResult& result) { on_mean(result); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },

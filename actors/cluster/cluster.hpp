@@ -101,6 +101,7 @@ class Cluster final : public ClusterActor::base {
   void name_taken();
   void on_transfers(StateCame&);
   void on_transfers(const CannotReach&);
+  void on_transfers(const LeftOut&);
   void on_transfers(const LeavingMeasured&);
   caf::result<MeanResult> on_wanted(WantMean);
   Result<std::string> reconfigure(const std::string& topology);
@@ -131,8 +132,9 @@ class Cluster final : public ClusterActor::base {
   ClusterEnding ending_;
   MeanOrders orders_;
   std::deque<caf::typed_response_promise<MeanResult>> wanted_;  // consoles that wait for a mean
-  std::set<std::string> cut_;  // nodes that this one reported as unreachable
-  bool stops_ = false;         // the whole run
+  std::set<std::string> cut_;    // nodes that this one reported as unreachable
+  std::set<std::string> liars_;  // nodes of an alarm about a mean
+  bool stops_ = false;           // the whole run
   NextTimer timer_;
   Pace rosters_, rates_;           // of what is published here
   Pace views_{kView_s};            // of the members, for the transfers

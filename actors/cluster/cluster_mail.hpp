@@ -77,6 +77,9 @@ struct HasMean {
 struct CannotReach {
   std::string node;
 };
+struct LeftOut {  // of a mean
+  std::string node, why;
+};
 struct NeedLinks {
   std::vector<std::string> nodes;  // which are needed for some seconds
 };
@@ -128,11 +131,13 @@ struct ClusterStart;
 struct TransfersStart;
 struct ConsoleStart;
 
-using ClusterActor = MembershipActor::extend<
-    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Contested>,
-    Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>,
-    Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanResult>, Takes<LeavingMeasured>,
-    Takes<Tick>, Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanResult>>;
+using ClusterActor =
+    MembershipActor::extend<Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
+                            Takes<Contested>, Takes<Heard>, Takes<RunEnded>, Takes<Finish>,
+                            Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
+                            Takes<CannotReach>, Takes<LeftOut>, Takes<NeedLinks>, Takes<MeanResult>,
+                            Takes<LeavingMeasured>, Takes<Tick>, Answers<WantStatus, NodeStatus>,
+                            Answers<WantMean, MeanResult>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
@@ -187,6 +192,7 @@ GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(StateCame)
 GV_LOCAL_MESSAGE(HasMean)
 GV_LOCAL_MESSAGE(CannotReach)
+GV_LOCAL_MESSAGE(LeftOut)
 GV_LOCAL_MESSAGE(NeedLinks)
 GV_LOCAL_MESSAGE(MeanResult)
 GV_LOCAL_MESSAGE(WantStatus)

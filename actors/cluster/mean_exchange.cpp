@@ -85,6 +85,7 @@ void MeanExchange::end(double now, std::vector<std::string> expected, MeanEffect
 }
 
 void MeanExchange::open(double now, MeanEffects& out) {
+  left_out_.clear();
   reported_ = false;
   begin(now, mean_key(ending_ ? 0 : serial_, members_), out);
 }
@@ -255,7 +256,7 @@ bool MeanExchange::agreed() const {
   for (const MeanMember& m : members_) {
     const bool same = m.told_number == number_ && m.told_hash == whole_->hash;
     if (m.left && same) return true;
-    all &= m.left || same || m.node == self_;
+    all &= m.left || same || m.node == self_ || left_out_.contains(m.node);
   }
   return all;
 }
@@ -285,6 +286,8 @@ std::vector<std::string> MeanExchange::awaited() const {
     if (stage_ == Stage::whole || !is_in_ || is_due) names.insert(m.node);
   }
   if (ending_) names.insert(gone.begin(), gone.end());
+  for (const std::string& node : left_out_)
+    names.erase(node);
   return {names.begin(), names.end()};
 }
 
@@ -435,7 +438,8 @@ void MeanExchange::refuse(const std::string& from, const std::string& why, MeanE
 void MeanExchange::do_without(const std::string& node, Neighbour& n, const std::string& why,
                               MeanEffects& out) {
   n.cut = true;
-  out.lines.push_back("the mean continues without " + node + ", which sent " + why);
+  left_out_.insert(node);
+  out.left_out[node] = "it sent " + why + ", and the mean continues without it";
   out.cut.push_back(node);
 }
 

@@ -19,7 +19,9 @@
 //
 // A node compares the sum of a neighbour with the sum here. If the means of the first vector are
 // farther from each other than the ranks here can reach, the mean continues without that neighbour,
-// as if the two could not reach each other.
+// as if the two could not reach each other. The same holds for a neighbour that repeatedly sends
+// what is no piece. A node does not wait for the nodes that it has left out, nor report them as
+// missing: what they send or do not send changes nothing here.
 //
 // A death, a new node or a cut changes the key and so the number, which starts with a new sum of
 // the ranks here. At the end of the run the mean is final when all live members report this number
@@ -104,8 +106,8 @@ struct MeanEffects {
   std::vector<std::string> cut;    // neighbours that cannot be reached, for the membership
   std::optional<std::pair<uint64_t, uint64_t>> told;  // number and hash, for the membership
   std::optional<Result> result;                       // one for each want() or end()
-  std::vector<std::string> lines;
-  double timer_at = 0;  // always set; replaces the earlier one
+  std::map<std::string, std::string> left_out;        // nodes that the mean is without: why
+  double timer_at = 0;                                // always set; replaces the earlier one
 };
 
 class MeanExchange {
@@ -197,6 +199,7 @@ class MeanExchange {
   uint64_t serial_ = 0, number_ = 0;
   std::vector<MeanMember> members_;  // by name
   std::set<std::string> links_, began_with_;
+  std::set<std::string> left_out_;  // of the present mean
   std::map<std::string, Neighbour> neighbours_;
   std::map<std::pair<std::string, MeanPiece::Way>, MeanAsk> early_;  // for later numbers
   bool is_in_ = false, is_root_ = false;

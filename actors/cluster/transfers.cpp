@@ -125,10 +125,10 @@ void Transfers::averaging(
     parts_.links->send_parcel(piece.to, {piece.what, payload.dtype, payload.size},
                               {lease, payload.dtype, payload.size, 0});
   }
-  for (const std::string& line : out.lines)
-    deps_.say(line);
   for (const std::string& node : out.cut)
     send(parts_.cluster, CannotReach{node});
+  for (const auto& [node, why] : out.left_out)
+    send(parts_.cluster, LeftOut{node, why});
   need_links();
   if (out.told) send(parts_.cluster, HasMean{{out.told->first, out.told->second}});
   if (out.result) report(*out.result);
