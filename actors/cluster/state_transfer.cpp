@@ -273,6 +273,9 @@ void Fetcher::other_piece(double now, uint32_t piece, ConstVec payload, FetcherE
 
 void Fetcher::judge(double now, FetcherEffects& out) {
   const std::string why = options_.doubt(vectors_, other_.sample);
+  // It bounds what others may move the new rank by, and one of the two may lie.
+  if (other_.sample.usual_step > 0)
+    manifest_.usual_step = std::min(manifest_.usual_step, other_.sample.usual_step);
   other_.sample = {};
   if (!why.empty() && ++doubted_ < options_.sources.size())
     return next_source(now, "far from that of " + other_.node + ": " + why, out);

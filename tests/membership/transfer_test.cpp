@@ -290,6 +290,21 @@ SnapshotPtr far_snapshot(uint64_t seed) {
 
 }  // namespace
 
+TEST_CASE("of the usual steps that two sources name a new rank has the smaller one") {
+  for (const size_t liar : {size_t{0}, size_t{1}}) {
+    std::vector<Source> sources{{snapshot(1)}, {snapshot(2)}};
+    sources[liar].lies = [](Manifest& m) { m.usual_step = 1e30; };
+    sources[1 - liar].lies = [](Manifest& m) { m.usual_step = 2; };
+    Exchange exchange(9, sources);
+    REQUIRE(exchange.run(20));
+    CHECK(exchange.fetcher->manifest().usual_step == 2);
+    sources[1].lies = [](Manifest&) {};  // it has made no steps yet
+    Exchange with_none(9, sources);
+    REQUIRE(with_none.run(20));
+    CHECK(with_none.fetcher->manifest().usual_step > 0);
+  }
+}
+
 TEST_CASE("a state that is far from another source's is asked of a third one") {
   const Source liar{far_snapshot(3)}, honest{snapshot(1)}, other{snapshot(2)};
   for (const std::vector<Source>& sources :
