@@ -232,11 +232,18 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   const bool known = std::any_of(peer.arrived.begin(), peer.arrived.end(),
                                  [&](const Arrived& a) { return a.number == m.number; });
   if (known || m.number < number_) return void(++counts_.repeated);
-  if (m.number > number_ + kPhasesAhead) return void(++counts_.protocol_errors);
+  if (m.number > number_ + kPhasesAhead) return void(counts_.protocol_errors += !draining_);
   counts_.lost += !payload;
   peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
   excuse(out);
+  if (never_used(m.number)) peer.arrived.back().payload = {};
   advance(now, out);
+}
+
+// In a drain a rank begins at most one more step, with the gradient that is under way. Kept, the
+// later messages of ranks that have more steps to take would fill the pool of their senders.
+bool Rounds::never_used(uint64_t number) const {
+  return draining_ && number >= number_ + static_cast<uint64_t>(options_.phases);
 }
 
 void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {

@@ -93,6 +93,7 @@ class Rounds final : public Conversation {
   void send_message(const Peer&, uint64_t number, const Payload&, const Limits&, Effects&);
   void send(const Peer&, FrameKind, uint64_t number, Effects&, DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
+  bool never_used(uint64_t number) const;
   void answer(Peer&, const FrameHeader&, Effects&);
   void excuse(Effects&);
   void step_at_once(double now, Messages, Effects&);

@@ -16,6 +16,7 @@
 #include "app/system/json_text.hpp"
 #include "app/system/words.hpp"
 #include "kernels/memory/hash.hpp"
+#include "models/guest.hpp"
 
 namespace grapevine {
 
@@ -129,9 +130,10 @@ RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
 }
 
 // The ranks of the checkpoint, and those of the other nodes of its launch, whose folders are next
-// to it: from the newest manifest of each node whose run had the same number of ranks.
-std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
-  std::vector<RankFile> ranks = checkpoint.manifest.ranks;
+// to it: from the newest manifest of each node whose run had the same number of ranks. One list per
+// process.
+std::vector<std::vector<RankFile>> ranks_of_launch(const Checkpoint& checkpoint, int total) {
+  std::vector<std::vector<RankFile>> ranks = {checkpoint.manifest.ranks};
   const std::string run = run_of(checkpoint.path);
   const std::string launch = fs::path(run).parent_path();
   std::vector<std::string> nodes;
@@ -141,9 +143,24 @@ std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
   for (const std::string& node : nodes) {
     auto manifest = newest_manifest(real_disk(), node);
     if (!manifest || ranks_of_all(*manifest) != total) continue;
-    std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(ranks));
+    ranks.push_back(std::move(manifest->ranks));
   }
   return ranks;
+}
+
+std::vector<RankFile> together(const std::vector<std::vector<RankFile>>& processes) {
+  std::vector<RankFile> ranks;
+  for (const std::vector<RankFile>& process : processes)
+    ranks.insert(ranks.end(), process.begin(), process.end());
+  return ranks;
+}
+
+// A rank without a script takes no part, so it may be far behind the other ranks of its process.
+std::vector<std::vector<RankFile>> each_alone(const std::vector<RankFile>& ranks) {
+  std::vector<std::vector<RankFile>> lists;
+  for (const RankFile& rank : ranks)
+    lists.push_back({rank});
+  return lists;
 }
 
 Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, const Settings& s,
@@ -211,10 +228,13 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   const RankPlaces were = places_of(checkpoint, s);
   const int first = first_rank < 0 ? were.first : first_rank;
   const RankPlaces are{first, ranks_here(s), s.ranks};
-  const std::vector<RankFile> recorded = ranks_of_launch(checkpoint, were.total);
+  const auto processes = ranks_of_launch(checkpoint, were.total);
+  const std::vector<RankFile> recorded = together(processes);
   PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
   const Method& method = method_named(s.method);
-  if (method.pattern == Pattern::rounds && method.waits) level_rounds(recorded, placed, were, are);
+  const bool of_scripts = s.objective.objective == kGuestObjective;
+  if (method.pattern != Pattern::pairwise && method.waits)
+    level_rounds(of_scripts ? each_alone(recorded) : processes, placed, were, are);
   GoingOn on;
   const CheckpointManifest& manifest = checkpoint.manifest;
   on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation};

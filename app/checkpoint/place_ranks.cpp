@@ -112,15 +112,24 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
   return placed;
 }
 
-void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks& placed, RankPlaces were,
-                  RankPlaces are) {
-  uint64_t most = 0;
-  for (const RankFile& rank : recorded)
-    most = std::max(most, rank.gradients);
-  uint64_t least = most;
-  for (const RankFile& rank : recorded)
-    if (rank.gradients + static_cast<uint64_t>(were.total) > most)  // else it had stopped before
-      least = std::min(least, rank.gradients);
+void level_rounds(const std::vector<std::vector<RankFile>>& processes, PlacedRanks& placed,
+                  RankPlaces were, RankPlaces are) {
+  const auto fewer = [](const RankFile& a, const RankFile& b) { return a.gradients < b.gradients; };
+  std::vector<RankFile> recorded;
+  uint64_t most = 0, least = 0;  // at first of the process that is farthest
+  for (const std::vector<RankFile>& process : processes) {
+    recorded.insert(recorded.end(), process.begin(), process.end());
+    const auto [slowest, fastest] = std::ranges::minmax_element(process, fewer);
+    if (fastest->gradients < most) continue;
+    most = fastest->gradients;
+    least = slowest->gradients;
+  }
+  const uint64_t latest = least;
+  for (const std::vector<RankFile>& process : processes) {
+    const auto [slowest, fastest] = std::ranges::minmax_element(process, fewer);
+    if (fastest->gradients + static_cast<uint64_t>(were.total) > latest)  // else it stopped earlier
+      least = std::min(least, slowest->gradients);
+  }
   const auto ahead = std::count_if(recorded.begin(), recorded.end(),
                                    [least](const RankFile& r) { return r.gradients > least; });
   if (ahead > 0)

@@ -43,12 +43,14 @@ class MovedMean {
   size_t kept_ranks_ = 0, ranks_left_out_ = 0;
 };
 
-/// For methods with rounds in which ranks wait for each other. When they are recorded, ranks are in
-/// different rounds, less than the number of ranks apart. All resume from the lowest round, so that
-/// no rank ends before the others and leaves them with a smaller graph. A line tells how many ranks
-/// were ahead and by how many rounds. `recorded`: of all processes.
-void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks&, RankPlaces were,
-                  RankPlaces are);
+/// For methods with rounds in which ranks wait for each other. A process records its ranks one by
+/// one while they train. So the records are as many rounds apart as the ranks took while the
+/// checkpoint was written. All resume from the lowest round, so that no rank ends before the others
+/// and leaves them with a smaller graph. A line tells how many ranks were ahead and by how many
+/// rounds. `processes`: the recorded ranks of each. A process whose ranks are all behind those of
+/// the farthest one had stopped earlier; its ranks stay behind.
+void level_rounds(const std::vector<std::vector<RankFile>>& processes, PlacedRanks&,
+                  RankPlaces were, RankPlaces are);
 
 /// The positions in the data. `recorded`: of all processes with a manifest here. The other ranks
 /// are assumed to be at the average position of these.

@@ -456,7 +456,7 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
       const Records& from = recorded.checkpoints[moment];
       const RankPlaces same{0, s.ranks, s.ranks};
       PlacedRanks placed = place_ranks(from, same, same);
-      if (in_rounds) level_rounds(manifest_of(from, {}).ranks, placed, same, same);
+      if (in_rounds) level_rounds({manifest_of(from, {}).ranks}, placed, same, same);
       const RunResult resumed = run_recorded(s, 0, {placed.ranks, 1}, many.objective()).result;
       CHECK(off(s, resumed) == Approx(loss.mean).margin(3 * loss.deviation));
       const double kept = never_agrees ? 2 * distance_of(from) : sums ? 3 * distance.mean : 0;
@@ -466,6 +466,37 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
             Approx(distance.mean).margin(deviations * distance.deviation + of_shift + kept));
     }
   }
+}
+
+TEST_CASE("ranks in rounds go on from the lowest, however long their checkpoint took to write") {
+  const auto levelled = [](const std::vector<std::vector<uint64_t>>& processes) {
+    std::vector<std::vector<RankFile>> recorded;
+    PlacedRanks placed;
+    for (const std::vector<uint64_t>& process : processes) {
+      recorded.emplace_back();
+      for (const uint64_t gradients : process) {
+        const auto record = std::make_shared<RankRecord>();
+        record->rank = static_cast<int>(placed.ranks.size());
+        record->gradients = gradients;
+        placed.ranks.push_back(record);
+        recorded.back().push_back({});
+        recorded.back().back().rank = record->rank;
+        recorded.back().back().gradients = gradients;
+      }
+    }
+    const RankPlaces all{0, static_cast<int>(placed.ranks.size()),
+                         static_cast<int>(placed.ranks.size())};
+    level_rounds(recorded, placed, all, all);
+    std::vector<uint64_t> gradients;
+    for (const RankRecordPtr& rank : placed.ranks)
+      gradients.push_back(rank->gradients);
+    return gradients;
+  };
+  using Counts = std::vector<uint64_t>;
+  CHECK(levelled({{3524, 3657, 3706, 3771}}) == Counts{3524, 3524, 3524, 3524});
+  CHECK(levelled({{3524, 3771}, {3600, 3900}}) == Counts{3524, 3524, 3524, 3524});
+  // The first process had stopped long before.
+  CHECK(levelled({{1000, 1050}, {3600, 3900}}) == Counts{1000, 1050, 3600, 3600});
 }
 
 TEST_CASE("a run goes on with more ranks and with fewer, and does the rest of its gradients") {
