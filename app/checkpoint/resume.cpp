@@ -11,6 +11,7 @@
 #include "app/checkpoint/real_disk.hpp"
 #include "app/output/json_output.hpp"
 #include "app/output/run_directory.hpp"
+#include "models/guest.hpp"
 
 namespace grapevine {
 namespace {
@@ -206,6 +207,39 @@ std::vector<std::string> told_of_nodes(const Options& launch) {
   return told;
 }
 
+namespace {
+
+// The numbers of processes and of ranks of a run of several processes, as far as they are not
+// given. `total`: the ranks of all processes. A folder of a node that an earlier life of the run
+// did not need any more is no process. With scripts, or if ranks had no equal shares: none.
+std::vector<ConfigEntry> recorded_numbers(Command command, const std::vector<ConfigEntry>& given,
+                                          const std::string& folder,
+                                          const CheckpointManifest& manifest, const Json& record) {
+  const auto has = [&](const char* name) {
+    return std::any_of(given.begin(), given.end(), [&](const auto& e) { return e.name == name; });
+  };
+  const auto objective = record.find("objective"), all = record.find("ranks");
+  const bool of_scripts =
+      has("guests") || (objective != record.end() && *objective == kGuestObjective);
+  const int total = all != record.end() && all->is_number_integer() ? all->get<int>() : 0;
+  const int here = static_cast<int>(manifest.ranks.size());
+  if (of_scripts || total < here) return {};
+  int nodes = 0, ranks = here;
+  if (command == kLaunch && !has("hosts")) {
+    nodes = nodes_in(folder);
+    if (total % nodes != 0 || total / nodes < here) nodes = total % here == 0 ? total / here : 0;
+    if (nodes == 0) return {};
+    ranks = total / nodes;
+  }
+  std::vector<ConfigEntry> entries;
+  if (!has("ranks")) entries.push_back({"ranks", std::to_string(ranks), folder + ": "});
+  if (nodes > 0 && !has("nodes"))
+    entries.push_back({"nodes", std::to_string(nodes), folder + ": "});
+  return entries;
+}
+
+}  // namespace
+
 Result<std::vector<ConfigEntry>> with_record(Command command,
                                              const std::vector<ConfigEntry>& given) {
   const auto last = std::find_if(given.rbegin(), given.rend(),
@@ -227,6 +261,7 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
   Options scratch;
   const OptionTable table = option_table(scratch);
   std::vector<ConfigEntry> entries;
+  if (several) entries = recorded_numbers(command, given, last->text, *manifest, record);
   for (const auto& [name, value] : record.items()) {
     const Option* option = find_option(table, name);
     const bool own = may_differ(name) || (several && name == "ranks");

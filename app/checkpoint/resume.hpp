@@ -21,8 +21,8 @@ nlohmann::ordered_json record_in(const std::string& folder);
 
 /// If `given` has --resume: the entries of the run's record, then the given ones. --ranks may be
 /// another number; then --topology may be another graph. In a run of several processes the record
-/// is that of a node (for launch, the first one), and --ranks must be given again. Errors (user):
-/// there is no checkpoint, or a given option contradicts the record.
+/// is that of a node (for launch, the first one). --nodes and --ranks are as before, unless they
+/// are given. Errors (user): there is no checkpoint, or a given option contradicts the record.
 Result<std::vector<ConfigEntry>> with_record(Command, const std::vector<ConfigEntry>& given);
 
 /// The identity in the checkpoints of this run. `node`: this process's name in a run of several.

@@ -1129,6 +1129,30 @@ TEST_CASE("a node that is drained saves its ranks, and the same command goes on 
   CHECK(record_of(run)["state"] == "finished");
 }
 
+TEST_CASE("a launch and a node that are resumed have as many nodes and ranks as they had") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  {
+    Running launch(
+        "launch --nodes 2 --ranks 3 --objective quadratic --gradients 0 --until 600 "
+        "--checkpoint-every 0.1s --out " +
+        run);
+    for (const char* node : {"/node-0", "/node-1"})
+      REQUIRE(
+          grapevine::eventually([&] { return !newest_of(run + node).is_null(); }, kBusyMachine));
+    launch.signal(SIGTERM);
+    CHECK(launch.end() == 0);
+  }
+  const auto ranks_of = [&](const std::string& given, const std::string& out) {
+    return json_of(given + " --until 0.1 --out " + scratch.path(out))["ranks"];
+  };
+  const std::string again = "launch --resume " + run;
+  CHECK(ranks_of(again, "same") == 6);
+  CHECK(ranks_of(again + " --nodes 3", "nodes") == 9);
+  CHECK(ranks_of(again + " --ranks 2", "ranks") == 4);
+  CHECK(ranks_of("node --resume " + run + "/node-0", "node") == 3);
+}
+
 TEST_CASE("a launch that is resumed goes on in its own folder") {
   const Scratch scratch;
   const std::string run = scratch.path("run");
