@@ -17,6 +17,7 @@
 #include "app/metrics/metrics_server.hpp"
 #include "app/output/node_status_json.hpp"
 #include "app/output/report.hpp"
+#include "app/output/run_directory.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
 #include "app/system/ask_node.hpp"
@@ -187,6 +188,13 @@ Status meet(const Options& o) {
                                  shown(o.peers.patience_s)));
 }
 
+// The run directory is made when the first script has brought the model. A folder that cannot be
+// written is refused before a script is started.
+Status accept_out(const Options& o) {
+  const bool is_known = o.guests > 0 && o.save && o.resume.empty();
+  return is_known ? RunDirectory::may_be_made(run_path(o, o.peers.name)) : Status(Done{});
+}
+
 }  // namespace
 
 Result<int> node(Options options) { return node_with_guests(std::move(options), {}); }
@@ -198,6 +206,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   Settings& settings = options.settings;
   if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
+  if (Status fits = accept_out(options); !fits) return fits.error();
   auto metrics = serve_metrics(options);  // before the first script, which may come late
   if (!metrics) return metrics.error();
   const auto opened = open_guest_server(options, on_server);

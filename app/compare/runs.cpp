@@ -194,8 +194,10 @@ Result<FolderLock> lock_results(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   const auto unwritable = [&](const std::string& why) {
-    return world_error(fmt::format(
-        "out is \"{}\", which cannot be written ({}), accepted: a folder that can", folder, why));
+    return world_error(
+        fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can be "
+                    "written",
+                    folder, why));
   };
   if (failed) return unwritable(failed.message());
   auto lock = FolderLock::take(folder);

@@ -1,7 +1,10 @@
 #include "app/output/run_directory.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -18,8 +21,10 @@ const char* const kMetrics = "metrics.jsonl";
 std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
 
 Error unwritable(const std::string& path, const std::string& why) {
-  return world_error(fmt::format(
-      "out is \"{}\", which cannot be written ({}), accepted: a folder that can", path, why));
+  return world_error(
+      fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can be "
+                  "written",
+                  path, why));
 }
 
 // The lines of an earlier life, without a last one that was cut off.
@@ -42,6 +47,16 @@ void restore_part(const std::string& path) {
 Error run_is_taken(const std::string& folder) {
   return user_error(fmt::format(
       "out is \"{}\", in which another process has its run, accepted: another folder", folder));
+}
+
+Status RunDirectory::may_be_made(const std::string& path) {
+  std::error_code unreadable;
+  fs::path there = fs::absolute(path, unreadable);
+  while (there.has_relative_path() && !fs::exists(there, unreadable))
+    there = there.parent_path();
+  if (!fs::is_directory(there, unreadable)) return unwritable(path, std::strerror(ENOTDIR));
+  if (access(there.c_str(), W_OK | X_OK) != 0) return unwritable(path, std::strerror(errno));
+  return Done{};
 }
 
 Result<RunDirectory> RunDirectory::make(const std::string& path,

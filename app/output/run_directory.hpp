@@ -34,6 +34,9 @@ class RunDirectory {
   static Result<RunDirectory> make(const std::string& path,
                                    std::optional<FolderLock> taken_up = {});
 
+  /// Whether make() is likely to succeed. Makes nothing. Error (world): the system's message.
+  static Status may_be_made(const std::string& path);
+
   RunDirectory(RunDirectory&&) = default;
   /// Removes an unfinished stream, unless an earlier life has lines in it, for the next one.
   ~RunDirectory();

@@ -213,6 +213,14 @@ TEST_CASE("a run directory that cannot be written is known before any work is do
   check_refused(job + "/proc/run", 1, {"/proc/run", "accepted: a folder"});
 }
 
+TEST_CASE("a run directory that cannot be written is known before a script is started") {
+  const Scratch scratch;
+  const std::string file = scratch.file("file", std::string("x")), mark = scratch.path("mark");
+  check_refused("launch --guests 1 --gradients 1 --out " + file + "/run -- /bin/touch " + mark, 1,
+                {file + "/run", "Not a directory", "accepted: a folder that can be written"});
+  CHECK_FALSE(std::filesystem::exists(mark));
+}
+
 TEST_CASE("a run directory that holds a run is left alone") {
   const Scratch scratch;
   const std::string job = "train --quiet --objective quadratic --gradients 16 --out ";
