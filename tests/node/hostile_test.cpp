@@ -206,7 +206,7 @@ TEST_CASE("a sum of 1e30 that a member says of its ranks is in nobody's mean, an
 }
 
 TEST_CASE("a newcomer takes no state that a member of this run cannot have, and trains") {
-  for (const std::string lie : {"nan", "huge", "gradients"}) {
+  for (const std::string lie : {"nan", "huge", "gradients", "numbers"}) {
     INFO(lie);
     const std::vector<std::string> words = {"node",        "--objective=quadratic", "--dim=64",
                                             "--ranks=1",   "--gradients=0",         "--until=600",
