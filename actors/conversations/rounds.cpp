@@ -240,10 +240,12 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   advance(now, out);
 }
 
-// In a drain a rank begins at most one more step, with the gradient that is under way. Kept, the
-// later messages of ranks that have more steps to take would fill the pool of their senders.
+// In a drain a rank begins at most one more step, with the gradient that is under way. Later
+// messages of ranks that have more steps to take would fill the pool of their senders. A neighbour
+// asks for a message in return, and the answer frees its own. A partner asks another rank.
 bool Rounds::never_used(uint64_t number) const {
-  return draining_ && number >= number_ + static_cast<uint64_t>(options_.phases);
+  return options_.partners && draining_ &&
+         number >= number_ + static_cast<uint64_t>(options_.phases);
 }
 
 void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
