@@ -88,7 +88,10 @@ class Stage {
                            [](const Outcome&) {}));
     scheduler_.run();
   }
-  ~Stage() { stop_virtual(system_, *run_); }
+  ~Stage() {
+    run_->stop();
+    scheduler_.clear();
+  }
 
   template <class... Mail>
   void tell_node(Mail... mail) {
