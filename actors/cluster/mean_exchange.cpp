@@ -87,13 +87,19 @@ void MeanExchange::end(double now, std::vector<std::string> expected, MeanEffect
 void MeanExchange::open(double now, MeanEffects& out) {
   left_out_.clear();
   reported_ = false;
-  begin(now, mean_key(ending_ ? 0 : serial_, members_), out);
+  restarts_.open(now, members_);
+  begin(now, mean_key(ending_ ? 0 : serial_, members_), true, out);
 }
 
-void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
+/// `gives_time`: the mean waits anew. Otherwise it has to come farther than before.
+void MeanExchange::begin(double now, const MeanKey& key, bool gives_time, MeanEffects& out) {
   stage_ = Stage::summing;
   number_ = key.number();
-  progress_at_ = now;
+  if (gives_time) {
+    progress_at_ = now;
+    most_steps_ = 0;
+    heard_.clear();
+  }
   sum_.reset();
   result_.reset();
   made_ = 0;
@@ -122,20 +128,17 @@ void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
 }
 
 void MeanExchange::view(double now, std::vector<MeanMember> members, MeanEffects& out) {
-  const auto said = [](const std::vector<MeanMember>& all) {
-    uint64_t sum = 0;
-    for (const MeanMember& m : all)
-      sum += fnv1a(m.node) * (m.told_number ^ m.told_hash * 3);
-    return sum;
-  };
-  const bool news = said(members) != said(members_);
   members_ = std::move(members);
   std::sort(members_.begin(), members_.end(),
             [](const MeanMember& a, const MeanMember& b) { return a.node < b.node; });
   if (stage_ != Stage::idle) {
-    if (news) progress_at_ = now;
+    const MeanRestarts::Changes changes = restarts_.view(now, members_);
+    for (const std::string& node : changes.restless)
+      if (node != self_) do_without(node, "it changed what it says of itself too often", out);
     const MeanKey key = mean_key(ending_ ? 0 : serial_, members_);
-    if (!agreed() && key.number() != number_) begin(now, key, out);
+    if (!agreed() && key.number() != number_) begin(now, key, changes.give_time, out);
+    for (const MeanMember& m : members_)
+      if (m.told_number == number_ && heard_.insert(m.node).second) progress_at_ = now;
   }
   finish(now, out);
 }
@@ -174,7 +177,7 @@ void MeanExchange::own(double now, uint64_t number, MeanSum sum, MeanEffects& ou
     sum_ = std::make_shared<MeanSum>(std::move(sum));
     result_ = std::move(result);
     stage_ = Stage::trading;
-    progress_at_ = now;
+    advance(now);
   }
   finish(now, out);
 }
@@ -227,7 +230,7 @@ void MeanExchange::finish(double now, MeanEffects& out) {
       stage_ = Stage::whole;
       whole_ = result_;
       out.told = {number_, result_->hash};
-      progress_at_ = now;
+      advance(now);
     }
     ask_more(now, out);
     all_sent = pour(out);
@@ -432,14 +435,14 @@ void MeanExchange::refuse(const std::string& from, const std::string& why, MeanE
   const auto found = neighbours_.find(from);
   if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBadMeanPieces)
     return;
-  do_without(from, found->second, why, out);
+  do_without(from, "it sent " + why, out);
 }
 
-void MeanExchange::do_without(const std::string& node, Neighbour& n, const std::string& why,
-                              MeanEffects& out) {
-  n.cut = true;
+void MeanExchange::do_without(const std::string& node, const std::string& why, MeanEffects& out) {
+  if (const auto found = neighbours_.find(node); found != neighbours_.end())
+    found->second.cut = true;
   left_out_.insert(node);
-  out.left_out[node] = "it sent " + why + ", and the mean continues without it";
+  out.left_out[node] = why + ", and the mean continues without it";
   out.cut.push_back(node);
 }
 
@@ -482,7 +485,7 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
         if (std::sqrt(n.in.squares) <= sum_->reach)
           take_in(now, n, p, payload);
         else if (!n.cut)
-          do_without(from, n, "values far from those of the ranks here", out);
+          do_without(from, "it sent values far from those of the ranks here", out);
       } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
                  std::exchange(n.in.skipped, n.in.have) != n.in.have) {
         ask(now, from, n, true, out);  // pieces come in order, so one was lost
@@ -513,6 +516,15 @@ void MeanExchange::take_in(double now, Neighbour& n, const MeanPiece& p, ConstVe
   s.came_at = now;
   s.lapses = 0;
   s.due_at = now + lapse_s(s);
+  advance(now);
+}
+
+void MeanExchange::advance(double now) {
+  uint64_t steps = 1 + (stage_ == Stage::whole ? 1 : 0);
+  for (const auto& [name, n] : neighbours_)
+    steps += n.in.have;
+  if (steps <= most_steps_) return;
+  most_steps_ = steps;
   progress_at_ = now;
 }
 

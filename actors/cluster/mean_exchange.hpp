@@ -26,8 +26,13 @@
 // A death, a new node or a cut changes the key and so the number, which starts with a new sum of
 // the ranks here. At the end of the run the mean is final when all live members report this number
 // with this hash, or when one member has left after reporting that all did. Otherwise it is final
-// at a deadline, which every piece and every report extends; then `missing` has the names of the
-// others. A snapshot is final as soon as it is here; the node serves others until all have it.
+// at a deadline; then `missing` has the names of the others. A snapshot is final as soon as it is
+// here; the node serves others until all have it.
+//
+// Pieces, the report of each member and restarts extend the deadline. No member can extend it for
+// ever: each has a number of restarts (mean_restarts.hpp). Further ones extend nothing until the
+// mean has more pieces than before them, and the mean continues without that member.
+//
 // Memory: one fp64 vector and one result. `now` as in membership.hpp.
 #pragma once
 #include <limits>
@@ -38,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cluster/mean_restarts.hpp"
 #include "actors/cluster/mean_tree.hpp"
 #include "kernels/memory/vec.hpp"
 #include "messages/parcel.hpp"
@@ -166,7 +172,8 @@ class MeanExchange {
 
   // Events.
   void open(double now, MeanEffects&);
-  void begin(double now, const MeanKey&, MeanEffects&);
+  void begin(double now, const MeanKey&, bool gives_time, MeanEffects&);
+  void advance(double now);
   void finish(double now, MeanEffects&);
   bool agreed() const;
   void report(std::vector<std::string> missing, MeanEffects&);
@@ -176,7 +183,7 @@ class MeanExchange {
                               const MeanShape::Place& next) const;
   double square_from_here(const Neighbour&, const MeanPiece&, ConstVec payload) const;
   void refuse(const std::string& from, const std::string& why, MeanEffects&);
-  void do_without(const std::string& node, Neighbour&, const std::string& why, MeanEffects&);
+  void do_without(const std::string& node, const std::string& why, MeanEffects&);
   void take_in(double now, Neighbour&, const MeanPiece&, ConstVec payload);
   void divide();
   MeanEffects::Piece piece_for(const std::string& to, const Neighbour&) const;
@@ -209,6 +216,10 @@ class MeanExchange {
   uint32_t made_ = 0;  // pieces of the result
   std::shared_ptr<const Mean> whole_;
   double progress_at_ = 0;
+  // Since the last restart that gave time.
+  uint64_t most_steps_ = 0;
+  std::set<std::string> heard_;  // members that have reported a number that was this one then
+  MeanRestarts restarts_;
   std::map<std::string, uint64_t> refused_;
 };
 

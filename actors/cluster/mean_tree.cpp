@@ -62,15 +62,20 @@ void attach_rest(const MeanKey& key, std::vector<int> waiting, std::vector<int>&
 
 }  // namespace
 
+// Of the largest part alone: what the others say of themselves starts no mean again.
 uint64_t MeanKey::number() const {
+  std::vector<uint32_t> places(members.size());  // in the largest part, from 1; 0: not in it
+  uint32_t last = 0;
   uint64_t hash = folded(kHashStart, serial);
-  for (const MeanMember& m : members) {
+  for (const int place : largest_part(*this)) {
+    places[static_cast<size_t>(place)] = ++last;
+    const MeanMember& m = members[static_cast<size_t>(place)];
     hash = fnv1a(m.node, folded(hash, m.node.size()));
     hash = folded(hash, uint64_t{m.incarnation} << 32 | m.ranks);
     hash = folded(hash, m.first_rank);
   }
   for (const auto& [a, b] : cut)
-    hash = folded(hash, uint64_t{a} << 32 | b);
+    if (places[a] > 0 && places[b] > 0) hash = folded(hash, uint64_t{places[a]} << 32 | places[b]);
   return hash != 0 ? hash : 1;
 }
 

@@ -2,10 +2,10 @@
 // pure functions, for mean_exchange.hpp.
 //
 // A mean has a number: a hash of its request (the end of the run, or the serial of a snapshot), of
-// the nodes that take part with their incarnations and ranks, and of the pairs of nodes that told
-// the membership that they cannot reach each other. Nodes that know the same facts have the same
-// number and derive the same tree. So the nodes need not agree on a tree, and the number of a piece
-// names the tree along which it is sent.
+// the nodes in the tree with their incarnations and ranks, and of the pairs of them that told the
+// membership that they cannot reach each other. Nodes that know the same facts have the same number
+// and derive the same tree. So the nodes need not agree on a tree, and the number of a piece names
+// the tree along which it is sent.
 //
 // The root is the lowest name. Nodes are taken breadth-first by name. No node has more than four
 // neighbours, unless cut pairs leave it the only path to another node. If cuts separate the nodes,

@@ -1,6 +1,7 @@
 #include "actors/cluster/run_lifecycle.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace grapevine {
 
@@ -9,6 +10,7 @@ namespace {
 constexpr double kMuster_s = 1;      // for news of the present nodes, once others have begun
 constexpr double kWeigh_s = 5;       // for the snapshot of a node that leaves
 constexpr double kLeave_s = 2;       // for data that is under way to others
+constexpr double kSuspected_s = 15;  // for news of suspects; only one that lies needs longer
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 // Final answers; a single one may come from a process that is about to end.
 constexpr int kSure = 3;
@@ -82,7 +84,9 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       out.average = true;
       return enter(Phase::averaging, kNoDeadline);
     case Phase::averaging:
-      if (!averaged_ || misses_a_suspect(table)) return false;
+      if (!averaged_) return false;
+      if (!std::exchange(is_known_soon_, true)) deadline_s_ = now + kSuspected_s;
+      if (now < deadline_s_ && misses_a_suspect(table)) return false;
       if (others_train_on(table)) leaves_ = out.goes_alone = true;
       return part(now, out);
     case Phase::left: {
@@ -131,7 +135,7 @@ bool RunLifecycle::others_train_on(const MemberTable& table) const {
   });
 }
 
-/// Within ten seconds it is known whether a suspect is alive, and so whether it trains.
+/// Within ten seconds it is known whether an honest suspect is alive, and so whether it trains.
 bool RunLifecycle::misses_a_suspect(const MemberTable& table) const {
   return std::ranges::any_of(missing_, [&](const std::string& node) {
     const auto known = table.find(node);

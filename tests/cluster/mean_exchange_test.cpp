@@ -87,6 +87,25 @@ class World {
   void give_x_alone(size_t k) { nodes_[k].x_alone = true; }  // its ranks have no other vector
   void mute(size_t k) { nodes_[k].mute = true; }             // nobody hears that it has a mean
   void deafen(size_t k) { nodes_[k].deaf = true; }           // it is there, and does nothing
+  void at(double when, std::function<void()> what) { queue_.emplace(when, std::move(what)); }
+  /// Its record changes in this way, again and again.
+  void keep_changing(size_t k, double every_s, const std::function<void(MeanMember&)>& change) {
+    at(now + every_s, [this, k, every_s, change] {
+      change(nodes_[k].record);
+      spread();
+      keep_changing(k, every_s, change);
+    });
+  }
+  /// There are always other newcomers, who do nothing.
+  void keep_coming(double every_s) {
+    at(now + every_s, [this, every_s] {
+      newcomer_.emplace();
+      newcomer_->node = "z" + std::to_string(++newcomers_);
+      newcomer_->ranks = 1;
+      spread();
+      keep_coming(every_s);
+    });
+  }
 
   /// Until nothing is left to do, or `until_s`.
   void run(double until_s = 1e4) {
@@ -138,8 +157,6 @@ class World {
     double timer_at = std::numeric_limits<double>::infinity();
     std::optional<MeanEffects::Result> result;
   };
-
-  void at(double when, std::function<void()> what) { queue_.emplace(when, std::move(what)); }
 
   void event(size_t k, const Event& what) {
     Node& n = nodes_[k];
@@ -219,6 +236,7 @@ class World {
     std::vector<MeanMember> all;
     for (const Node& n : nodes_)
       if (n.known) all.push_back(n.record);
+    if (newcomer_) all.push_back(*newcomer_);
     event(k, [&](MeanExchange& e, double t, MeanEffects& out) { e.view(t, all, out); });
   }
 
@@ -231,6 +249,8 @@ class World {
   double loss_, reach_ = std::numeric_limits<double>::infinity();
   Random random_;
   std::vector<Node> nodes_;
+  std::optional<MeanMember> newcomer_;
+  uint64_t newcomers_ = 0;
   std::multimap<double, std::function<void()>> queue_;
   std::map<std::pair<size_t, size_t>, double> busy_until_;
   std::set<std::pair<size_t, size_t>> cuts_;
@@ -478,6 +498,86 @@ TEST_CASE("a node that never says a word is missing by name, and nobody waits fo
   }
   // Its parent waits for its pieces, the others for what the parent has not got either.
   CHECK(world.end_of(1).missing == std::vector<std::string>{World::name(5)});
+}
+
+namespace {
+
+constexpr double kLongestEnd_s = (kMeanRestarts + 5) * (kPatience_s + kOneRestart_s);
+
+void run_until_all_end(World& world, size_t nodes) {
+  bool all = false;
+  for (double until_s = 0; !all && until_s < kLongestEnd_s; until_s += 0.5) {
+    world.run(until_s);
+    all = true;
+    for (size_t k = 0; k < nodes; ++k)
+      all &= world.has_result(k);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a member that changes what it says of itself without end keeps nobody from an end") {
+  const auto takes_back = [](MeanMember& m) {
+    m.unreachable.empty() ? m.unreachable.push_back(name_hash(World::name(0)))
+                          : m.unreachable.clear();
+  };
+  for (const double every_s : {0.004, 0.03, 0.9 * kPatience_s})
+    for (const auto& change : {std::function<void(MeanMember&)>(takes_back),
+                               std::function([](MeanMember& m) { ++m.incarnation; }),
+                               std::function([](MeanMember& m) { ++m.first_rank; }),
+                               std::function([](MeanMember& m) { m.left = !m.left; })}) {
+      World world(6, small());
+      world.mute(5);
+      world.keep_changing(5, every_s, change);
+      world.end();
+      run_until_all_end(world, 5);
+      INFO("every " << every_s << " s");
+      for (size_t k = 0; k < 5; ++k) {
+        REQUIRE(world.has_result(k));
+        REQUIRE(world.end_of(k).mean);
+        CHECK(world.end_of(k).mean->hash == world.end_of(0).mean->hash);
+      }
+    }
+}
+
+TEST_CASE("a member that reports other means without end keeps nobody from an end") {
+  World world(6, small());
+  world.mute(5);
+  world.keep_changing(5, kPatience_s / 2, [](MeanMember& m) { ++m.told_number; });
+  world.end();
+  world.run(3 * kPatience_s);
+  for (size_t k = 0; k < 5; ++k) {
+    REQUIRE(world.has_result(k));
+    CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(6, {})));
+    CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(5)});
+  }
+}
+
+TEST_CASE("newcomers without end keep nobody from an end") {
+  for (const double every_s : {0.03, 0.9 * kPatience_s}) {
+    World world(5, small());
+    world.keep_coming(every_s);
+    world.end();
+    run_until_all_end(world, 5);
+    INFO("every " << every_s << " s");
+    for (size_t k = 0; k < 5; ++k)
+      CHECK(world.has_result(k));
+  }
+}
+
+TEST_CASE("a mean waits anew after each death") {
+  World world(12, large(4));
+  for (size_t k = 11; k >= 4; --k) {
+    world.deafen(k);
+    world.at(0.9 * kPatience_s * static_cast<double>(12 - k), [&world, k] { world.kill(k); });
+  }
+  world.end();
+  world.run();
+  for (size_t k = 0; k < 4; ++k) {
+    REQUIRE(world.has_result(k));
+    REQUIRE(world.end_of(k).mean);
+    CHECK(world.is_mean_of(*world.end_of(k).mean, {0, 1, 2, 3}));
+  }
 }
 
 TEST_CASE("who has left having said that it had the mean has seen all others say so") {
