@@ -1,7 +1,6 @@
 #include "actors/cluster/run_lifecycle.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace grapevine {
 
@@ -85,7 +84,7 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       return enter(Phase::averaging, kNoDeadline);
     case Phase::averaging:
       if (!averaged_) return false;
-      if (!std::exchange(is_known_soon_, true)) deadline_s_ = now + kSuspected_s;
+      if (deadline_s_ == kNoDeadline) deadline_s_ = now + kSuspected_s;
       if (now < deadline_s_ && misses_a_suspect(table)) return false;
       if (others_train_on(table)) leaves_ = out.goes_alone = true;
       return part(now, out);

@@ -102,8 +102,7 @@ class RunLifecycle {
   Phase phase_ = Phase::awaiting;
   double deadline_s_ = kNoDeadline, muster_until_s_ = kNoDeadline;
   bool begun_ = false, met_ = false, fetched_ = false, share_done_ = false, stops_ = false,
-       leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false,
-       is_known_soon_ = false;
+       leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false;
   struct Seen {           // in all members
     uint64_t digest = 0;  // of the table
     uint32_t ranks = 0;   // of the live ones

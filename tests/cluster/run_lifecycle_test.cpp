@@ -253,3 +253,23 @@ TEST_CASE(
       after_its_time([](Node& node) { node.hear_changed("b", [](Member& m) { m.stops = true; }); });
   CHECK((!told.goes_alone && told.leave));
 }
+
+TEST_CASE("a member that is a suspect without end keeps nobody from an end") {
+  Node node = training();
+  node.hear_changed("b", [](Member& m) { m.ready = true; });
+  node.lifecycle.stop();
+  node.at(1);
+  node.lifecycle.drained(false);
+  CHECK(node.at(1).average);
+  node.lifecycle.averaged({"b"});
+  int leaves = 0;
+  for (int k = 1; k <= 60; ++k) {
+    node.hear_changed("b", [](Member& m) {
+      ++m.refutations;
+      m.state = MemberState::suspect;
+    });
+    leaves += node.at(1 + k).leave;
+    CHECK((leaves == 0 || k > 10));  // an honest one is known to be alive or dead by then
+  }
+  CHECK(leaves == 1);
+}
