@@ -7,9 +7,9 @@ namespace grapevine {
 namespace {
 
 constexpr double kMuster_s = 1;      // for news of the present nodes, once others have begun
+constexpr double kSuspected_s = 15;  // for news of suspects; only one that lies needs longer
 constexpr double kWeigh_s = 5;       // for the snapshot of a node that leaves
 constexpr double kLeave_s = 2;       // for data that is under way to others
-constexpr double kSuspected_s = 15;  // for news of suspects; only one that lies needs longer
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 // Final answers; a single one may come from a process that is about to end.
 constexpr int kSure = 3;

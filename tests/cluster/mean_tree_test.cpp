@@ -107,6 +107,20 @@ TEST_CASE(
   CHECK(mean_key(1, all).number() == number);
 }
 
+TEST_CASE("a number does not change with what nodes say that no other can reach") {
+  std::vector<MeanMember> all = members_of(4);
+  for (const size_t k : {0u, 2u, 3u})
+    cut(all, k, 1);
+  const uint64_t number = mean_key(1, all).number();
+  cut(all, 1, 3);
+  all[1].incarnation = 9;
+  CHECK(mean_key(1, all).number() == number);
+  all.erase(all.begin() + 1);
+  CHECK(mean_key(1, all).number() == number);
+  cut(all, 0, 2);
+  CHECK(mean_key(1, all).number() != number);
+}
+
 TEST_CASE("whatever pairs are cut, the tree spans the largest part and uses none of them") {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Random random(seed, 0, Purpose::test);
