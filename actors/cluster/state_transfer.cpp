@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kTransfersAtMost = 2;
 constexpr double kTransferHeld_s = 30;
-constexpr double kTransferIdle_s = 2;  // then another new node may replace it
+constexpr double kTransferIdle_s = 2;  // without a new piece; then another new node may replace it
+constexpr double kWaits_s = 30;        // a node that was refused counts as waiting for so long
 constexpr size_t kPiecesAtOnce = 16;   // per request
 constexpr size_t kWindow = 4;          // pieces under way
 constexpr int kLapses = 3, kBad = 3;   // then the next source is asked
@@ -61,6 +62,7 @@ void StateSource::give(double now, Transfer& d, const FetchState& fetch, SourceE
   for (size_t i = 0; i < std::min(fetch.pieces.size(), kPiecesAtOnce); ++i) {
     const uint32_t piece = fetch.pieces[i];
     if (piece >= d.sent.size() || (d.sent[piece] && !may_repeat(now, d))) continue;
+    if (!d.sent[piece]) d.progress_at = now;
     d.sent[piece] = true;
     const PiecePlace at = place_of(shape, piece);
     out.pieces.push_back({d.node, fetch.transfer, piece, d.snapshot,
@@ -86,16 +88,27 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
     its->transfer = its->manifest.transfer = fetch.transfer;
     if (its->snapshot != nullptr) give(now, *its, fetch, out);
   } else if (fetch.pieces.empty() && d == nullptr) {
-    node_down(from);  // the node has begun again
+    const bool had_its_turn = node_down(from);  // the node has begun again
     if (transfers_.size() >= kTransfersAtMost)
       std::erase_if(transfers_, [&](const Transfer& other) {
-        return other.snapshot != nullptr && other.used_at + kTransferIdle_s <= now;
+        return other.snapshot != nullptr && other.progress_at + kTransferIdle_s <= now;
       });
-    if (transfers_.size() < kTransfersAtMost) {
-      transfers_.push_back(
-          {from, fetch.transfer, fetch.transfer, nullptr, {}, now, now, {}, 0, now});
+    if (waits_ == from) waits_.clear();
+    const bool others_turn = had_its_turn && !waits_.empty() && now < waits_since_ + kWaits_s;
+    if (transfers_.size() < kTransfersAtMost && !others_turn) {
+      transfers_.push_back({.node = from,
+                            .transfer = fetch.transfer,
+                            .taking = fetch.transfer,
+                            .used_at = now,
+                            .taken_at = now,
+                            .progress_at = now,
+                            .since = now});
       out.takes.push_back({from, fetch});
     } else {
+      if (!others_turn) {
+        waits_ = from;
+        waits_since_ = now;
+      }
       refuse("serves " + std::to_string(kTransfersAtMost) + " newcomers already");
     }
   } else if (d == nullptr) {
@@ -112,7 +125,7 @@ void StateSource::taken(double now, const std::string& node, Manifest manifest,
     return other.node == node && other.taking == manifest.transfer && other.snapshot == nullptr;
   });
   if (d != transfers_.end()) {
-    d->used_at = d->taken_at = now;
+    d->used_at = d->taken_at = d->progress_at = now;
     manifest.transfer = d->transfer;
     d->snapshot = std::move(snapshot);
     d->manifest = manifest;
@@ -123,8 +136,8 @@ void StateSource::taken(double now, const std::string& node, Manifest manifest,
   finish(out);
 }
 
-void StateSource::node_down(const std::string& node) {
-  std::erase_if(transfers_, [&](const Transfer& d) { return d.node == node; });
+bool StateSource::node_down(const std::string& node) {
+  return std::erase_if(transfers_, [&](const Transfer& d) { return d.node == node; }) > 0;
 }
 
 void StateSource::timer(double now, SourceEffects& out) {

@@ -58,14 +58,15 @@ struct SourceEffects {
 
 /// Serves new nodes, two at a time. It takes one snapshot at a time for each, at most every two
 /// seconds; until then the last snapshot serves it too. A snapshot is held until its receiver has
-/// been silent for 30 s. Each piece is sent once. Of repeated requests, and of manifests, at most
-/// kAgainAtMost are answered in kLeastLapse_s, however often a node asks.
+/// been silent for 30 s, or has had no new piece for 2 s while another node asks. A node whose turn
+/// is over has its next one after a node that waits. Each piece is sent once. Of repeated requests,
+/// and of manifests, at most kAgainAtMost are answered in kLeastLapse_s, however often a node asks.
 class StateSource {
  public:
   void fetch(double now, const std::string& from, const FetchState&, SourceEffects&);
   /// If `refused` in the manifest is not empty, there is no such snapshot.
   void taken(double now, const std::string& node, Manifest, SnapshotPtr, SourceEffects&);
-  void node_down(const std::string& node);
+  bool node_down(const std::string& node);  // whether it was served
   void timer(double now, SourceEffects&);
   size_t held() const { return transfers_.size(); }
 
@@ -75,7 +76,7 @@ class StateSource {
     uint64_t transfer = 0, taking = 0;  // of its last request; of the snapshot that is being taken
     SnapshotPtr snapshot;               // null while it is taken
     Manifest manifest;
-    double used_at = 0, taken_at = 0;
+    double used_at = 0, taken_at = 0, progress_at = 0;
     std::vector<bool> sent;  // by piece
     int again = 0;           // repeats since `since`
     double since = 0;
@@ -86,6 +87,8 @@ class StateSource {
   void finish(SourceEffects&) const;
 
   std::vector<Transfer> transfers_;
+  std::string waits_;  // the node that was refused last, since:
+  double waits_since_ = 0;
 };
 
 struct FetcherEffects {

@@ -426,6 +426,35 @@ TEST_CASE("a source serves two at a time, asks no more of a stranger, and lets g
   CHECK(source.held() == 0u);
 }
 
+TEST_CASE("two nodes that ask without end do not keep a third one from a source") {
+  const SnapshotPtr vectors = snapshot(1);
+  for (const bool same_request : {true, false}) {
+    INFO("the same request: " << same_request);
+    StateSource source;
+    SourceEffects out;
+    uint64_t number = 1;
+    const auto ask = [&](double now, const std::string& node) {
+      out = {};
+      FetchState f;
+      f.transfer = number;
+      source.fetch(now, node, f, out);
+      if (!out.takes.empty())
+        source.taken(now, node, whole_manifest(*vectors, f.transfer), vectors, out);
+      f.pieces = {0};
+      source.fetch(now, node, f, out);
+      return !out.pieces.empty();
+    };
+    bool is_served = false;
+    for (int k = 0; k < 40 && !is_served; ++k) {
+      if (!same_request) ++number;
+      ask(k + 0.1, "liar");
+      ask(k + 0.2, "another liar");
+      is_served = ask(k + 0.3, "honest");
+    }
+    CHECK(is_served);
+  }
+}
+
 TEST_CASE(
     "a newcomer that asks for one piece for ever is sent few, and no second snapshot at once") {
   StateSource source;
