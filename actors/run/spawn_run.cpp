@@ -371,6 +371,19 @@ Status check_clock(caf::actor_system& system, const Settings& s) {
                     "RunSystemConfig(settings.clock)");
 }
 
+// If the keeper's thread cannot start, CAF leaves the keeper without an end, but counts it. The
+// system's destructor would wait for it.
+KeeperActor spawn_keeper(caf::actor_system& system, const PreparedRun& prepared) {
+  if (prepared.settings.clock != Clock::wall) return system.spawn<Keeper>(prepared);
+  try {
+    return system.spawn<Keeper, caf::detached>(prepared);
+  } catch (const std::system_error&) {
+    system.registry().dec_running();
+    system.dec_detached_threads();
+    throw;
+  }
+}
+
 Result<VirtualScheduler*> virtual_scheduler(caf::actor_system& system) {
   if (auto* const scheduler = dynamic_cast<VirtualScheduler*>(&system.scheduler()))
     return scheduler;
@@ -383,9 +396,7 @@ Result<VirtualScheduler*> virtual_scheduler(caf::actor_system& system) {
 
 RunActor spawn_prepared(caf::actor_system& system, PreparedRun prepared) {
   WallScheduler::require_threads(system);
-  const KeeperActor keeper = prepared.settings.clock == Clock::wall
-                                 ? system.spawn<Keeper, caf::detached>(prepared)
-                                 : system.spawn<Keeper>(prepared);
+  const KeeperActor keeper = spawn_keeper(system, prepared);
   return caf::actor_cast<RunActor>(system.spawn<Runner>(prepared, keeper));
 }
 
