@@ -83,8 +83,9 @@ float* map(int memory, size_t bytes, int sharing) {
   return static_cast<float*>(at);
 }
 
-constexpr int kPoints = 200'000;     // enough for a gradient to be worth a rank
-constexpr uint64_t kSteps = 12'000;  // of all ranks together
+constexpr int kPoints = 2'000'000;  // a gradient takes some milliseconds
+constexpr uint64_t kSteps = 1'200;  // of all ranks together
+constexpr double kRate = 0.3;
 
 double error(double slope, double offset, double x) { return slope * x + offset - x * x - 2 * x; }
 
@@ -107,7 +108,7 @@ int main() {
       const double off = error(line[0], line[1], x);
       slope += off * x / kPoints, offset += off / kPoints;
     }
-    line[0] -= float(0.03 * slope), line[1] -= float(0.03 * offset);
+    line[0] -= float(kRate * slope), line[1] -= float(kRate * offset);
     at = node.ask({.kind = kStep, .number = at.number + 1});
   }
   const Record mean = node.ask({.kind = kFinish}, "", &memory);
