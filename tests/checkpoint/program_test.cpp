@@ -67,6 +67,17 @@ void await_end_in(const std::string& folder) {
   REQUIRE(gone->has_value());
 }
 
+// Two nodes with `ranks` ranks each, which SIGTERM ends once both have a checkpoint.
+void launch_until_saved(int ranks, const std::string& run) {
+  Running launch("launch --nodes 2 --ranks " + std::to_string(ranks) +
+                 " --objective quadratic --gradients 0 --until 600 --checkpoint-every 0.1s --out " +
+                 run);
+  for (const char* node : {"/node-0", "/node-1"})
+    REQUIRE(grapevine::eventually([&] { return !newest_of(run + node).is_null(); }, kBusyMachine));
+  launch.signal(SIGTERM);
+  CHECK(launch.end() == 0);
+}
+
 void overwrite(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -1132,17 +1143,7 @@ TEST_CASE("a node that is drained saves its ranks, and the same command goes on 
 TEST_CASE("a launch and a node that are resumed have as many nodes and ranks as they had") {
   const Scratch scratch;
   const std::string run = scratch.path("run");
-  {
-    Running launch(
-        "launch --nodes 2 --ranks 3 --objective quadratic --gradients 0 --until 600 "
-        "--checkpoint-every 0.1s --out " +
-        run);
-    for (const char* node : {"/node-0", "/node-1"})
-      REQUIRE(
-          grapevine::eventually([&] { return !newest_of(run + node).is_null(); }, kBusyMachine));
-    launch.signal(SIGTERM);
-    CHECK(launch.end() == 0);
-  }
+  launch_until_saved(3, run);
   const auto ranks_of = [&](const std::string& given, const std::string& out) {
     return json_of(given + " --until 0.1 --out " + scratch.path(out))["ranks"];
   };
@@ -1156,17 +1157,7 @@ TEST_CASE("a launch and a node that are resumed have as many nodes and ranks as 
 TEST_CASE("a launch that is resumed goes on in its own folder") {
   const Scratch scratch;
   const std::string run = scratch.path("run");
-  {
-    Running launch(
-        "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 600 "
-        "--checkpoint-every 0.1s --out " +
-        run);
-    for (const char* node : {"/node-0", "/node-1"})
-      REQUIRE(
-          grapevine::eventually([&] { return !newest_of(run + node).is_null(); }, kBusyMachine));
-    launch.signal(SIGTERM);
-    CHECK(launch.end() == 0);
-  }
+  launch_until_saved(2, run);
   const Ran again = run_grapevine("launch --nodes 2 --ranks 2 --until 0.2 --save --resume " + run,
                                   "cd " + scratch.path() + ";");
   INFO(again.err);
