@@ -331,7 +331,7 @@ void NodeRanks::leave_numbers() {
   }
 }
 
-// Whose state a rank gets with its number: its own, or that of another one if it is gone.
+// A rank gets its own state with its number, or that of another rank if it is gone.
 size_t NodeRanks::source_for(size_t place) const {
   for (size_t k = 0; k < ranks_.size(); ++k)
     if (const size_t other = (place + k) % ranks_.size(); ranks_[other].alive) return other;

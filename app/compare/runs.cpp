@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "app/checkpoint/real_disk.hpp"
+#include "app/output/run_directory.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/system/child_process.hpp"
 #include "app/system/words.hpp"
@@ -193,15 +194,9 @@ Json settings_of(const Cell& cell) {
 Result<FolderLock> lock_results(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  const auto unwritable = [&](const std::string& why) {
-    return world_error(
-        fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can be "
-                    "written",
-                    folder, why));
-  };
-  if (failed) return unwritable(failed.message());
+  if (failed) return unwritable(folder, failed.message());
   auto lock = FolderLock::take(folder);
-  if (!lock) return unwritable(lock.error().message);
+  if (!lock) return unwritable(folder, lock.error().message);
   if (!*lock)
     return user_error(
         fmt::format("out is \"{}\", where another compare runs, accepted: another --out, or "

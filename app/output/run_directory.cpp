@@ -20,13 +20,6 @@ const char* const kMetrics = "metrics.jsonl";
 
 std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
 
-Error unwritable(const std::string& path, const std::string& why) {
-  return world_error(
-      fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can be "
-                  "written",
-                  path, why));
-}
-
 // The lines of an earlier life, without a last one that was cut off.
 void restore_part(const std::string& path) {
   const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
@@ -43,6 +36,13 @@ void restore_part(const std::string& path) {
 }
 
 }  // namespace
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return world_error(
+      fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can be "
+                  "written",
+                  path, why));
+}
 
 Error run_is_taken(const std::string& folder) {
   return user_error(fmt::format(

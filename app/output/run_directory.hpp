@@ -68,6 +68,8 @@ class RunDirectory {
   bool takes_up_;                         // it has the lines of an earlier life
 };
 
+/// The error for an --out that cannot be made or written.
+Error unwritable(const std::string& path, const std::string& why);
 /// The error for a folder whose lock another process has.
 Error run_is_taken(const std::string& folder);
 
