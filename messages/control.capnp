@@ -112,6 +112,7 @@ struct WorkFact {                  # the part of the run's work that the ranks o
   taken @2 :UInt64;                # gradients whose step is done, at most 2^53
   perSecond @3 :Float64;           # gradients per second at present, 0 to 1e9
   signature @4 :Data;              # over all fields, with the owner's key
+  countedAt @5 :Float64;           # seconds of the owner's clock, 0 to 1e9: when `taken` was counted
 }
 
 struct Membership {

@@ -19,7 +19,7 @@
 
 namespace grapevine {
 
-constexpr uint16_t kControlVersion = 4;      // between nodes
+constexpr uint16_t kControlVersion = 5;      // between nodes
 constexpr uint16_t kConsoleVersion = 3;      // between a console and a node
 constexpr uint16_t kOldestConsole = 2;       // the oldest console version still understood
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
@@ -36,6 +36,7 @@ constexpr size_t kMaxNumbers = 16;                  // with a snapshot
 constexpr size_t kMaxGone = 64;                     // of one node: ranks that died or were restored
 constexpr size_t kMaxUnreachable = 16;              // of one node
 constexpr uint64_t kMaxCount = uint64_t{1} << 53;   // of steps, rounds and similar counters
+constexpr double kMaxClock_s = 1e9;                 // of a node
 constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
 
 enum class LinkPurpose : uint8_t { control = 0, console };
@@ -171,6 +172,7 @@ struct WorkFact {
   uint64_t number = 0;    // grows, also across restarts
   uint64_t taken = 0;     // gradients: completed steps
   double per_second = 0;  // the present speed
+  double counted_s = 0;   // when `taken` was counted, by the owner's clock
   Signature signature = {};
   bool operator==(const WorkFact&) const = default;
 };

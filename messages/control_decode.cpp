@@ -133,7 +133,8 @@ RateFact read(Judge& judge, wire::RateFact::Reader in) {
 }
 
 WorkFact read(Judge& judge, wire::WorkFact::Reader in) {
-  WorkFact m{in.getOwner(), in.getNumber(), in.getTaken(), in.getPerSecond(), {}};
+  WorkFact m{in.getOwner(),     in.getNumber(),    in.getTaken(),
+             in.getPerSecond(), in.getCountedAt(), {}};
   m.signature = judge.raw<64>("signature", in.getSignature());
   return m;
 }

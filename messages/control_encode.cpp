@@ -104,6 +104,7 @@ void fill(wire::WorkFact::Builder out, const WorkFact& m) {
   out.setNumber(m.number);
   out.setTaken(m.taken);
   out.setPerSecond(m.per_second);
+  out.setCountedAt(m.counted_s);
   out.setSignature(data_of(m.signature));
 }
 

@@ -95,6 +95,8 @@ void judge(Validator& j, const MembershipPacket& m) {
     j.holds(fact.taken <= kMaxCount, "work, accepted: taken up to 2^53");
     j.holds(fact.per_second >= 0 && fact.per_second <= kMostRate,
             "perSecond of work, accepted: 0 to 1e9");
+    j.holds(fact.counted_s >= 0 && fact.counted_s <= kMaxClock_s,
+            "countedAt of work, accepted: 0 to 1e9");
   }
 }
 void judge(Validator& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }

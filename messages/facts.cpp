@@ -14,7 +14,7 @@ enum class Kind : uint8_t { record = 1, graph, rates, link, work };
 class Writer {
  public:
   Writer(Kind kind, uint64_t run, const PublicKey& owner) {
-    for (const char c : std::string_view("grapevine 4"))
+    for (const char c : std::string_view("grapevine 5"))
       bytes_.push_back(static_cast<std::byte>(c));
     number(static_cast<uint8_t>(kind)).number(run).raw(owner);
   }
@@ -86,7 +86,7 @@ FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const RateFact& fact)
 FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const WorkFact& fact) {
   Writer out(Kind::work, run, owner);
   out.number(uint32_t{0}).number(fact.number);
-  out.number(fact.taken).number(fact.per_second);
+  out.number(fact.taken).number(fact.per_second).number(fact.counted_s);
   return out.take();
 }
 

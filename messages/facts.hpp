@@ -1,6 +1,6 @@
 // The signed bytes of a fact, which its owner and all other nodes compute alike.
 //
-//   "grapevine 4" | kind | run | key of the owner | incarnation | number | content
+//   "grapevine 5" | kind | run | key of the owner | incarnation | number | content
 //
 // All numbers are little-endian and have their full width; a text or a list follows its length. So
 // two different facts never have the same bytes, and all nodes agree which of two contents with one

@@ -539,7 +539,11 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](ShareDone done) { on_ranks(done); },
       [this](const OwnWork& own) {
         handle([&](Membership& m, double now, MembershipEffects& out) {
-          m.work(now, own.taken, own.per_second, out);
+          WorkFact fact;
+          fact.taken = own.taken;
+          fact.per_second = own.per_second;
+          fact.counted_s = own.counted_s;
+          m.work(now, fact, out);
         });
       },
       [this](RunEnded& ended) { on_ranks(ended); },

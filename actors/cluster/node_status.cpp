@@ -41,6 +41,7 @@ std::vector<MemberWork> work_of_others(const Membership& membership) {
       work.number = fact->second.number;
       work.taken = fact->second.taken;
       work.per_second = fact->second.per_second;
+      work.counted_s = fact->second.counted_s;
     }
     others.push_back(std::move(work));
   }

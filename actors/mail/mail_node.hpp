@@ -18,6 +18,7 @@ struct ShareDone {};  // the ranks here have taken their gradients
 struct OwnWork {
   uint64_t taken = 0;  // gradients of the ranks here, since this process began
   double per_second = 0;
+  double counted_s = 0;  // of the run's clock
 };  // to be reported to the other nodes
 struct Suspected {
   int rank = 0;

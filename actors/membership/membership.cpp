@@ -257,14 +257,14 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
   finish(now, out);
 }
 
-void Membership::work(double now, uint64_t taken, double per_second, MembershipEffects& out) {
+void Membership::work(double now, WorkFact own, MembershipEffects& out) {
   begin(now, out);
-  const uint64_t id = id_of(self().key);
-  const auto told = table_.work().find(id);
-  WorkFact fact{id, 1, work_before_ + taken, per_second, {}};
-  if (told != table_.work().end()) fact.number = told->second.number + 1;
-  facts_.sign(fact);
-  if (table_.merge(fact)) dissemination_.work(id, true);
+  own.owner = id_of(self().key);
+  const auto told = table_.work().find(own.owner);
+  own.number = told == table_.work().end() ? 1 : told->second.number + 1;
+  own.taken += work_before_;
+  facts_.sign(own);
+  if (table_.merge(own)) dissemination_.work(own.owner, true);
   finish(now, out);
 }
 

@@ -121,9 +121,9 @@ class Membership {
   /// Own measurements, of edges with an end here, by edge. Told if one has moved by a twentieth.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
-  /// Of the ranks here: the gradients that they have taken since this process began, these and
-  /// those under way, and the pace. work_before() is added.
-  void work(double now, uint64_t taken, double per_second, MembershipEffects&);
+  /// Of the ranks here: the gradients that they have taken since this process began, their pace,
+  /// and when they were counted. Sets the other fields, and adds work_before().
+  void work(double now, WorkFact own, MembershipEffects&);
   /// The gradients that the ranks here had taken before this process began: as other nodes remember
   /// an earlier life of it, or as its checkpoint says, whichever is more.
   uint64_t work_before() const { return work_before_; }

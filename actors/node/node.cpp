@@ -121,7 +121,7 @@ void Node::tell_work() {
   if (end_.has_begun()) return;
   const double now = deps_.clock.now();
   const WorkPool::Own own = deps_.pool->tell(now);
-  send(deps_.membership, OwnWork{own.taken, own.per_second});
+  send(deps_.membership, OwnWork{own.taken, own.per_second, now});
   again(now + own.again_s, kTellWork);
 }
 

@@ -20,6 +20,9 @@ constexpr double kTellsUntilTheEnd = 10;
 // make no more than one report in kTellLeast_s for it.
 constexpr double kTellsInARun = 200;
 constexpr uint64_t kTellsAPace = 2;  // a pace is known after so many reports
+constexpr double kAboveSeen = 2;     // a member's pace, of the one at which its credit grows
+constexpr double kLateAtMost_s = 8;
+constexpr double kClocksDrift = 1e-3;  // two clocks, of one another
 
 }  // namespace
 
@@ -92,13 +95,20 @@ double WorkPool::untold(double now, const Member& m) const {
   const double since = now - m.heard_s;
   if (!m.told.is_live || m.is_doubted || since > kSilent * m.news_s) return 0;
   if (m.told.number >= kTellsAPace)
-    return std::floor(m.told.per_second * std::clamp(since, 0.0, m.news_s));
+    return std::floor(pace(m) * (m.late_s + std::clamp(since, 0.0, m.news_s)));
   const double as_here =
       static_cast<double>(taken_ - m.own_before) / ranks_ * static_cast<double>(m.told.ranks);
   return std::floor(std::max(0.0, as_here - static_cast<double>(m.credit)));
 }
 
 // --- the reports of the others
+
+double WorkPool::pace(const Member& m) const {
+  double pace = m.told.per_second;
+  if (median_ > 0) pace = std::min(pace, fastest_ * median_ * m.told.ranks);
+  if (m.gained_s > 0) pace = std::min(pace, kAboveSeen * m.gained / m.gained_s);
+  return pace;
+}
 
 // The median pace of a rank, over all ranks; 0: unknown.
 double WorkPool::median_rate() const {
@@ -118,11 +128,12 @@ double WorkPool::median_rate() const {
   return 0;
 }
 
-uint64_t WorkPool::first_credit(const MemberWork& told) const {
+uint64_t WorkPool::first_credit(const MemberWork& told, const std::vector<MemberWork>& all) const {
   double most = static_cast<double>(own()) / ranks_;
-  for (const auto& [id, m] : others_)
-    if (m.told.ranks > 0) most = std::max(most, static_cast<double>(m.credit) / m.told.ranks);
-  if (others_.size() < 2 || most == 0) return told.taken;
+  for (const MemberWork& other : all)
+    if (other.ranks > 0 && other.id != told.id)
+      most = std::max(most, static_cast<double>(other.taken) / other.ranks);
+  if (all.size() < 2 || most == 0) return told.taken;
   return std::min(told.taken, static_cast<uint64_t>(fastest_ * most * std::max(1, told.ranks)));
 }
 
@@ -131,8 +142,22 @@ void WorkPool::credit(Member& m) {
   const bool fits = median_ == 0 || static_cast<double>(asked) <= m.allowed;
   const uint64_t given = fits ? asked : static_cast<uint64_t>(m.allowed);
   m.credit += given;
+  m.gained += static_cast<double>(given);
   m.allowed = std::max(0.0, m.allowed - static_cast<double>(given));
   if (!fits && !std::exchange(m.is_doubted, true)) doubted_.push_back(m.told.node);
+}
+
+// Its clock begins again with each of its processes.
+void WorkPool::time(Member& m, double now, double counted_before_s) {
+  constexpr double kKept = 0.75;
+  const double since = now - m.heard_s, way = now - m.told.counted_s;
+  m.news_s = std::min(kNewsAtMost_s, m.news_s + (since - m.news_s) / 4);
+  const bool is_new = m.told.counted_s < counted_before_s;
+  m.way_s = is_new ? way : std::min(way, m.way_s + kClocksDrift * since);
+  m.late_s = std::min(way - m.way_s, kLateAtMost_s);
+  m.gained *= kKept;
+  m.gained_s = kKept * m.gained_s + since;
+  m.heard_s = now;
 }
 
 void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& all) {
@@ -146,19 +171,21 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
     Member& m = at->second;
     if (first) {
       m = {.told = told, .heard_s = now, .news_s = kTellMost_s, .allowed_s = now};
+      m.way_s = told.number > 0 ? now - told.counted_s : std::numeric_limits<double>::infinity();
       m.allowed = fastest_ * told.ranks;
       m.own_before = taken_;
-      m.credit = told.ranks > 0 ? first_credit(told) : 0;
-      continue;
     }
     const bool is_news = told.number > m.told.number;
     const uint64_t known = m.told.taken;
+    const double counted_s = m.told.counted_s;
     m.told = told;
     m.told.taken = std::max(known, told.taken);
-    if (!is_news) continue;
-    m.news_s = std::min(kNewsAtMost_s, m.news_s + (now - m.heard_s - m.news_s) / 4);
-    m.heard_s = now;
-    if (told.ranks > 0) news.push_back(&m);
+    if (is_news) time(m, now, counted_s);
+    if (told.ranks == 0) continue;
+    if (told.number > 0 && !std::exchange(m.is_counted, true))
+      m.credit = first_credit(told, all);
+    else if (is_news)
+      news.push_back(&m);
   }
   for (auto& [id, m] : others_)
     m.allowed += fastest_ * median_ * m.told.ranks * (now - std::exchange(m.allowed_s, now));
@@ -178,7 +205,7 @@ WorkPool::Own WorkPool::tell(double now) {
   last_told_ = taken_;
   double rate = rate_;
   for (const auto& [id, m] : others_)
-    if (m.told.is_live) rate += m.told.per_second;
+    if (m.told.is_live) rate += pace(m);
   const auto wanted =
       wanted_ == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(wanted_);
   const double left = wanted - static_cast<double>(told_by_all());

@@ -7,20 +7,28 @@
 //   rate_m     the pace of m's ranks; r is its median over all ranks
 //
 //   told       = own + sum_m told_m
-//   taken(now) = own + sum_m (told_m + floor(rate_m min(now - heard_m, news_m)))
+//   taken(now) = own + sum_m (told_m + floor(rate_m (late_m + min(now - heard_m, news_m))))
 //
-// heard_m is the time of m's last report, news_m the usual time between two reports. The second
-// term is 0 if m is suspect or dead, or has been silent for four such times. Until m has reported a
-// pace, its ranks are assumed to be as fast as those here.
+// heard_m is the time of m's last report, news_m the usual time between two reports. late_m is how
+// much longer this report was on its way than the fastest one of m: where many processes share a
+// core, seconds. It follows from the time of m's own clock at which m counted. The second term is 0
+// if m is suspect or dead, or has been silent for four such times. Until m has reported a pace, its
+// ranks are assumed to be as fast as those here.
 //
 // Ranks begin gradients while taken(now) < N, and again when it falls below N because a member has
 // died or become slower. The run is finished when told >= N. So N is always reached, and no rank
 // waits for a step of another one. Too many gradients are taken by at most one per rank, plus those
 // between two reports. In one process both counts are exact and equal.
 //
+// A member may lie about its pace and its clock. Its pace counts up to twice the pace at which its
+// credited count grows, and up to `fastest` times r per rank; late_m counts up to 8 s. So a member
+// that reports work and does none keeps no rank from its steps.
+//
 // A member may lie about its count. Its credited count grows by at most `fastest` times r per rank,
 // plus one gradient per rank. Its first reported count is credited up to `fastest` times the
-// largest count per rank of any other member, if there are two others to compare it with.
+// largest count per rank of any other member, if there are two others to compare it with. While no
+// other member has taken a gradient, the first count is believed: a run may be resumed with one
+// checkpoint that holds all its work.
 //
 // N may be 0 at first: the first script sets it, or a script that has counted its data. Until then
 // ranks take gradients without a limit, and nothing is complete.
@@ -72,9 +80,13 @@ class WorkPool {
   struct Member {
     MemberWork told;
     double heard_s = 0, news_s = 0, allowed_s = 0;
-    double allowed = 0;       // by which its credit may still grow
-    uint64_t credit = 0;      // the credited part of its count
-    uint64_t own_before = 0;  // taken here at its first report
+    double way_s = 0;   // of its fastest report, plus the difference of its clock and the one here
+    double late_s = 0;  // of its last report
+    double gained = 0, gained_s = 0;  // by its last few reports, in credit and time
+    double allowed = 0;               // by which its credit may still grow
+    uint64_t credit = 0;              // the credited part of its count
+    uint64_t own_before = 0;          // taken here at its first report
+    bool is_counted = false;          // it has made a report, and has ranks
     bool is_doubted = false;
   };
   uint64_t own() const GV_REQUIRES(mutex_) { return before_ + taken_; }
@@ -85,7 +97,10 @@ class WorkPool {
   double taken_by_all(double now) const GV_REQUIRES(mutex_);
   double untold(double now, const Member&) const GV_REQUIRES(mutex_);
   double median_rate() const GV_REQUIRES(mutex_);
-  uint64_t first_credit(const MemberWork&) const GV_REQUIRES(mutex_);
+  double pace(const Member&) const GV_REQUIRES(mutex_);
+  uint64_t first_credit(const MemberWork&, const std::vector<MemberWork>& all) const
+      GV_REQUIRES(mutex_);
+  static void time(Member&, double now, double counted_before_s);
   void credit(Member&) GV_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

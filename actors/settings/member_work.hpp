@@ -14,6 +14,7 @@ struct MemberWork {
   uint64_t number = 0;  // of the report; 0: there is none yet
   uint64_t taken = 0;
   double per_second = 0;
+  double counted_s = 0;  // when `taken` was counted, by the member's clock
 };
 
 }  // namespace grapevine

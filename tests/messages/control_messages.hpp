@@ -41,7 +41,7 @@ inline MembershipPacket full_membership_packet() {
   packet.news = {a, b};
   packet.graph = {9, "a", "ring:8", {88}, {89}};
   packet.rates = {{90, 91, 92, 93, {{0, 1, 12.5}, {1, 2, 0.25}}, {94}}, {95, 1, 0, 1, {}, {}}};
-  packet.work = {{98, 99, 100, 12.5, {101}}};
+  packet.work = {{98, 99, 100, 12.5, 102.5, {101}}};
   return packet;
 }
 

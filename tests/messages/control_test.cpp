@@ -146,7 +146,7 @@ MembershipPacket full_packet() {
   full.gone.assign(kMaxGone, {3, 1, true});
   full.unreachable.assign(kMaxUnreachable, 7);
   m.news.assign(kMaxNews, full);
-  m.work.assign(kMaxWorkFacts, {1, 2, 3, 4, {}});
+  m.work.assign(kMaxWorkFacts, {1, 2, 3, 4, 5, {}});
   m.rates.assign(kMaxRateFacts, {1, 2, 3, 4, std::vector<EdgeRate>(kMaxRates, {1, 2, 3.5}), {}});
   return m;
 }

@@ -80,8 +80,9 @@ TEST_CASE("a graph, a fact of rates and a link have bytes of their own, field by
         RateFact{9, 1, 3, 3, {{0, 1, 4}}, {}}, RateFact{9, 1, 2, 4, {{0, 1, 4}}, {}},
         RateFact{9, 1, 2, 3, {{0, 2, 4}}, {}}, RateFact{9, 1, 2, 3, {{0, 1, 5}}, {}}})
     all.insert(fact_bytes(1, key, fact));
-  for (const WorkFact& fact : {WorkFact{9, 1, 2, 3, {}}, WorkFact{9, 2, 2, 3, {}},
-                               WorkFact{9, 1, 1, 3, {}}, WorkFact{9, 1, 2, 4, {}}})
+  for (const WorkFact& fact :
+       {WorkFact{9, 1, 2, 3, 4, {}}, WorkFact{9, 2, 2, 3, 4, {}}, WorkFact{9, 1, 1, 3, 4, {}},
+        WorkFact{9, 1, 2, 4, 4, {}}, WorkFact{9, 1, 2, 3, 5, {}}})
     all.insert(fact_bytes(1, key, fact));
   Hello a, b;
   a.node = "a";

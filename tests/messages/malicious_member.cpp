@@ -170,7 +170,7 @@ RateFact MaliciousMember::rates() {
 }
 
 WorkFact MaliciousMember::work() {
-  WorkFact fact{long_word(1), long_word(1), long_word(1), real(), {}};
+  WorkFact fact{long_word(1), long_word(1), long_word(1), real(), real(), {}};
   if (!sign_as_ || one_in(8)) return fact;
   const Signing signing = sign_as_(name_);
   fact.owner = id_of(signing.key);

@@ -3,15 +3,25 @@
 
 #include <cmath>
 
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
+#include "tests/seeds.hpp"
 
 using namespace grapevine;
+using namespace grapevine::test;
 
 namespace {
 
 MemberWork member(uint64_t id, uint64_t number, uint64_t taken, double rate = 0, int ranks = 1,
                   bool is_live = true) {
-  return {id, "m" + std::to_string(id), ranks, is_live, number, taken, rate};
+  return {id, "m" + std::to_string(id), ranks, is_live, number, taken, rate, 0};
+}
+
+/// Reports that the members have just made; all have one clock.
+void hear(WorkPool& pool, double now, uint64_t before, std::vector<MemberWork> all) {
+  for (MemberWork& told : all)
+    told.counted_s = now;
+  pool.hear(now, before, all);
 }
 
 /// The number of gradients that a rank here takes, one after the other.
@@ -34,7 +44,7 @@ TEST_CASE("in one process the count is exact, and what earlier lives have taken 
 
 TEST_CASE("a pool without a number has no end until it is given one, and the first holds") {
   WorkPool pool(0, 0, 2);
-  pool.hear(0, 0, {member(7, 2, 30, 5)});
+  hear(pool, 0, 0, {member(7, 2, 30, 5)});
   pool.took();
   pool.took(4);
   CHECK_FALSE(pool.is_enough(0));
@@ -54,26 +64,26 @@ TEST_CASE("a pool without a number has no end until it is given one, and the fir
 
 TEST_CASE("others are credited with their pace for the usual time between their news, not longer") {
   WorkPool pool(1000, 0, 1);
-  pool.hear(0, 0, {member(7, 2, 100, 50)});
+  hear(pool, 0, 0, {member(7, 2, 100, 50)});
   CHECK(pool.progress(0) == Approx(0.1));
   CHECK(pool.progress(0.5) == Approx(0.125));
   CHECK(pool.progress(3) == Approx(0.15));
   CHECK(takes(pool, 3) == 850);
   CHECK_FALSE(pool.is_complete());  // 100 and 850 were told
-  pool.hear(3.5, 0, {member(7, 3, 150)});
+  hear(pool, 3.5, 0, {member(7, 3, 150)});
   CHECK(pool.is_complete());
 }
 
 TEST_CASE("the step that a slow member has under way is taken by whoever is free") {
   WorkPool pool(1000, 0, 1);
-  pool.hear(0, 0, {member(7, 2, 10, 0.5)});
+  hear(pool, 0, 0, {member(7, 2, 10, 0.5)});
   CHECK(takes(pool, 1) == 990);
   CHECK(pool.is_complete());
 }
 
 TEST_CASE("a member that is silent is credited with what it has told, and the rest is taken") {
   WorkPool pool(1000, 0, 1);
-  pool.hear(0, 0, {member(7, 2, 100, 50)});
+  hear(pool, 0, 0, {member(7, 2, 100, 50)});
   CHECK(takes(pool, 1) == 850);
   CHECK(takes(pool, 5) == 50);
   CHECK(pool.is_complete());
@@ -82,9 +92,9 @@ TEST_CASE("a member that is silent is credited with what it has told, and the re
 TEST_CASE("of a member that is suspect, dead or gone what it has told counts, and nothing else") {
   for (const bool gone : {false, true}) {
     WorkPool pool(1000, 0, 1);
-    pool.hear(0, 0, {member(7, 2, 100, 50)});
-    pool.hear(0.5, 0,
-              gone ? std::vector<MemberWork>{} : std::vector{member(7, 2, 100, 50, 1, false)});
+    hear(pool, 0, 0, {member(7, 2, 100, 50)});
+    hear(pool, 0.5, 0,
+         gone ? std::vector<MemberWork>{} : std::vector{member(7, 2, 100, 50, 1, false)});
     CHECK(takes(pool, 0.5) == 900);
     CHECK(pool.is_complete());
   }
@@ -92,73 +102,164 @@ TEST_CASE("of a member that is suspect, dead or gone what it has told counts, an
 
 TEST_CASE("what earlier lives have told counts once") {
   WorkPool pool(1000, 300, 1);
-  pool.hear(0, 350, {});  // more than the checkpoint that this life began with
+  hear(pool, 0, 350, {});  // more than the checkpoint that this life began with
   CHECK(takes(pool, 0) == 650);
   CHECK(pool.is_complete());
 }
 
 TEST_CASE("a member that tells of ever more work is credited with ten times the others' pace") {
   WorkPool pool(1'000'000, 0, 1);
-  pool.hear(0, 0, {member(7, 1, 0, 10), member(8, 1, 0, 10), member(9, 1, 0, 10)});
+  hear(pool, 0, 0, {member(7, 1, 0, 10), member(8, 1, 0, 10), member(9, 1, 0, 10)});
   for (uint64_t k = 1; k <= 100; ++k)
-    pool.hear(static_cast<double>(k), 0,
-              {member(7, k + 1, 10 * k, 10), member(8, k + 1, 10 * k, 10),
-               member(9, k + 1, k * 1'000'000, 1e9)});
+    hear(pool, static_cast<double>(k), 0,
+         {member(7, k + 1, 10 * k, 10), member(8, k + 1, 10 * k, 10),
+          member(9, k + 1, k * 1'000'000, 1e9)});
   CHECK(pool.told() <= 2 * 1000 + 10 * (10 + 1) * 100);
   CHECK(pool.too_fast() == std::vector<std::string>{"m9"});
   CHECK(pool.too_fast().empty());
 }
 
+namespace {
+
+/// What one member of eight reports of its work, after a second without lies (a first count is
+/// believed while nobody has taken a gradient): any count, pace and time, changed at times.
+class LiarOfWork {
+ public:
+  explicit LiarOfWork(uint64_t seed) : random_(seed, 0, Purpose::test) {}
+
+  MemberWork report(double now) {
+    if (now > 1 && random_.below(20) == 0) change();
+    told_.number += 1 + random_.below(3);
+    told_.taken += static_cast<uint64_t>(count_ * kEach_s);
+    told_.counted_s = clock_ < 0 ? told_.counted_s : clock_ * now;
+    return told_;
+  }
+
+  static constexpr double kEach_s = 0.1, kHonest = 10;  // between reports; gradients a second
+
+ private:
+  void change() {
+    constexpr double kTimes[] = {0, 0.3, 1, 3, 30, 1e6};
+    count_ = kHonest * kTimes[random_.below(6)];
+    told_.per_second = kHonest * kTimes[random_.below(6)];
+    clock_ = static_cast<double>(random_.below(4)) - 1;  // -1: it stands still
+    told_.is_live = random_.below(8) > 0;
+  }
+
+  Random random_;
+  MemberWork told_ = member(9, 0, 0, kHonest);
+  double count_ = kHonest, clock_ = 1;
+};
+
+}  // namespace
+
 TEST_CASE(
     "of eight members one that lies leaves the others seven seventeenths of the work at least") {
   constexpr uint64_t kWork = 10'000;
-  for (const double lie : {1.0, 3.0, 30.0, 1e6}) {  // times the honest pace of ten a second
+  const Seeds seeds = seeds_wanted(200);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    LiarOfWork liar(seed);
     WorkPool pool(kWork, 0, 1);
     uint64_t honest = 0, number = 0;
-    for (double now = 0; !pool.is_complete() && now < 1000; now += 0.1, ++number) {
-      std::vector<MemberWork> told{
-          member(9, number + 1, static_cast<uint64_t>(lie * 10 * now), 10 * lie)};
-      for (uint64_t other = 1; other <= 6; ++other)
-        told.push_back(member(other, number + 1, number, 10));
+    double now = 0;
+    std::vector<MemberWork> silent;  // all members, before their first reports
+    for (uint64_t id = 1; id <= 6; ++id)
+      silent.push_back(member(id, 0, 0));
+    silent.push_back(member(9, 0, 0));
+    pool.hear(now, 0, silent);
+    for (; !pool.is_complete() && now < 1000; now += LiarOfWork::kEach_s, ++number) {
+      std::vector<MemberWork> told;
+      for (uint64_t other = 1; other <= 6; ++other) {
+        told.push_back(member(other, number + 1, honest / 7, LiarOfWork::kHonest));
+        told.back().counted_s = now;
+      }
+      told.push_back(liar.report(now));
       pool.hear(now, 0, told);
+      pool.tell(now);
       if (pool.is_enough(now)) continue;
       pool.took();
       honest += 7;
     }
-    INFO(lie);
+    INFO("GRAPEVINE_SEED=" << seed);
     CHECK(pool.is_complete());
     CHECK(honest >= kWork * 7 / 17 - 70);  // but for the first second
+    CHECK(now < 1.2 * kWork / (7 * LiarOfWork::kHonest));
   }
+}
+
+TEST_CASE("a report that was long on its way counts from when it was made") {
+  WorkPool pool(100'000, 0, 1);
+  MemberWork told = member(7, 2, 0, 50);
+  told.counted_s = 500;  // its clock is 500 s ahead
+  pool.hear(0, 0, {told});
+  for (int k = 1; k <= 40; ++k) {
+    const double late_s = k < 20 ? 0 : 3;
+    told.number++;
+    told.taken = static_cast<uint64_t>(50 * k);
+    told.counted_s = 500 + k;
+    pool.hear(k + late_s, 0, {told});
+    INFO(k);
+    CHECK_THAT(pool.taken(k + late_s), Catch::WithinAbs(50 * (k + late_s), 5));
+  }
+  told.number++;
+  told.counted_s = 1;  // a new process of the member, with a new clock
+  pool.hear(44, 0, {told});
+  CHECK(pool.taken(44) == 2000);
+}
+
+TEST_CASE("a member that reports a pace and does no work keeps no rank from its steps") {
+  WorkPool pool(1000, 0, 1);
+  uint64_t number = 0;
+  for (double now = 0; now < 30; now += 0.25) {
+    hear(pool, now, 0, {member(9, ++number, 0, 1e9), member(8, number, 0)});
+    if (!pool.is_enough(now)) takes(pool, now, 50);
+    pool.tell(now);
+  }
+  CHECK(pool.is_complete());
 }
 
 TEST_CASE("members without ranks in the graph have no work that counts") {
   WorkPool pool(100, 0, 1);
-  pool.hear(0, 0, {member(7, 2, 100, 0, 0)});
+  hear(pool, 0, 0, {member(7, 2, 100, 0, 0)});
   CHECK(takes(pool, 0) == 100);
 }
 
 TEST_CASE("a member that has told no pace yet is taken to be as fast as the ranks here") {
   WorkPool pool(100, 0, 1);
-  pool.hear(0, 0, {member(7, 1, 0, 0, 3)});
+  hear(pool, 0, 0, {member(7, 1, 0, 0, 3)});
   CHECK(takes(pool, 0) == 25);
   CHECK_FALSE(pool.is_complete());
-  pool.hear(0.1, 0, {member(7, 2, 10, 0, 3)});
+  hear(pool, 0.1, 0, {member(7, 2, 10, 0, 3)});
   CHECK(takes(pool, 0.1) == 65);
 }
 
 TEST_CASE("a member that comes later is as fast as the ranks here since then") {
   WorkPool pool(1000, 0, 1);
   takes(pool, 0, 600);
-  pool.hear(0, 0, {member(7, 0, 0, 0, 3)});
+  hear(pool, 0, 0, {member(7, 0, 0, 0, 3)});
   CHECK(pool.progress(0) == Approx(0.6));
   CHECK(takes(pool, 0) == 100);
 }
 
+TEST_CASE("the earlier work of a member that joins with it counts at once") {
+  for (const bool is_listed_before : {false, true}) {
+    WorkPool pool(10'000, 3000, 1);
+    takes(pool, 0, 10);
+    pool.tell(0);
+    hear(pool, 1, 0, {member(7, 3, 3000, 100)});
+    pool.tell(1);
+    if (is_listed_before) hear(pool, 2, 0, {member(7, 4, 3100, 100), member(8, 0, 0)});
+    hear(pool, 2, 0, {member(7, 4, 3100, 100), member(8, 1, 3000)});
+    CHECK(pool.told() == 9110);
+    CHECK(pool.too_fast().empty());
+  }
+}
+
 TEST_CASE("counts only grow, and old news say nothing") {
   WorkPool pool(100, 0, 1);
-  pool.hear(0, 0, {member(7, 5, 50)});
-  pool.hear(1, 0, {member(7, 4, 40)});
-  pool.hear(2, 0, {member(7, 6, 40)});
+  hear(pool, 0, 0, {member(7, 5, 50)});
+  hear(pool, 1, 0, {member(7, 4, 40)});
+  hear(pool, 2, 0, {member(7, 6, 40)});
   CHECK(pool.told() == 50);
 }
 
@@ -181,7 +282,7 @@ TEST_CASE("all members together make at most twenty reports a second until the e
   std::vector<MemberWork> others;
   for (uint64_t id = 2; id <= 10; ++id)
     others.push_back(member(id, 1, 50, 50));
-  pool.hear(0, 0, others);
+  hear(pool, 0, 0, others);
   takes(pool, 1, 50);
   CHECK(pool.tell(1).again_s == Approx(0.5));
 }
