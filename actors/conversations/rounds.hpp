@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "actors/conversations/conversation.hpp"
+#include "actors/conversations/patience.hpp"
 #include "topologies/schedule.hpp"
 
 namespace grapevine {
@@ -35,7 +36,9 @@ struct RoundsOptions {
   // none. Empty: the neighbours. And the number of phases that another rank may be behind this one.
   std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
   std::function<int(int ranks)> most_behind = {};
-  double patience_s = 1e-2;  // a message that is this late is requested, then after twice as long
+  // A message that is this late is requested, then after twice as long. A rank learns for each
+  // neighbour whether it needs more patience.
+  double patience_s = 1e-2;
   double patience_at_end_s = kNever;  // the same in a drain, if less: no rank computes then
   // A drain waits for the end of the present step. Neighbours in a later step than this rank are
   // told at once that it takes no part.
@@ -73,6 +76,8 @@ class Rounds final : public Conversation {
     double used_at = -1;
     uint64_t next = 0;  // not waits: one after the newest number that came
     uint64_t clipped = 0, not_finite = 0;
+    Patience patience = {};
+    double wait_s = 0, ask_at = kNever;  // of the message that is awaited
     std::vector<Arrived> arrived = {};
   };
   struct Sent {
@@ -102,11 +107,12 @@ class Rounds final : public Conversation {
   void use(double now, Peer&);
   void combine(std::vector<Arrived> incoming, Effects&);
   static void put(Arrived, Apply&);
-  double patience() const {
+  double first_patience_s() const {
     return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
                      : options_.patience_s;
   }
-  void wait(double now, double patience_s, Effects&);
+  bool is_there(const Peer&) const;
+  void wait(double now, Effects&);
 
   RoundsOptions options_;
   View view_;
@@ -119,7 +125,6 @@ class Rounds final : public Conversation {
   bool sent_now_ = false;                    // its messages of this phase have been sent
   bool asked_ = false;                       // they are being written again
   bool draining_ = false;
-  double patience_s_ = 0;
   std::vector<Sent> sent_;  // of the last phases, for requests
   std::vector<Early> early_;
   Counts counts_;

@@ -1,5 +1,7 @@
 #include "actors/rank/make_conversation.hpp"
 
+#include <algorithm>
+
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/conversations/collective.hpp"
 #include "actors/conversations/pairwise.hpp"
@@ -18,9 +20,10 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const Method& method = method_named(s.method);
   const bool has_outer_steps = static_cast<bool>(inner_steps_of(s));
   const double under_way_s = 4 * (s.link.latency_s + s.link.transfer_s);
-  const double patience_s = 10 * of.step_s + under_way_s;
-  const double patience_at_end_s =
-      10 * of.step_s / static_cast<double>(s.inner_steps) + under_way_s;
+  const double least_timeout_s = wall ? kLeastTimeoutWall_s : 0;
+  const double gradients_s = 10 * of.step_s / static_cast<double>(s.inner_steps);
+  const double patience_s = std::max(10 * of.step_s + under_way_s, least_timeout_s);
+  const double patience_at_end_s = std::max(gradients_s + under_way_s, least_timeout_s);
   if (method.pattern == Pattern::rounds) {
     RoundsOptions options;
     options.rank = of.rank;
