@@ -45,6 +45,7 @@ void Checkpointer::begin() {
   any_ = ending_ = false;
   askers_ = std::exchange(later_, {});
   gradients_ = deps_.counters->gradients.load(std::memory_order_relaxed);
+  trained_s_ = deps_.trained_s + deps_.clock.now();
   ranks_.clear();
   awaited_ = deps_.states.size();
   const auto told = [this](const StateReport& report) {
@@ -64,7 +65,7 @@ void Checkpointer::record_next() {
   if (ranks_.empty()) {
     if (!any_) return end(fmt::format("{}: no rank is here yet", kNoCheckpoint));
     ending_ = true;
-    return write({gradients_, nullptr});
+    return write({gradients_, nullptr, trained_s_});
   }
   const int rank = ranks_.back();
   ranks_.pop_back();
@@ -74,7 +75,7 @@ void Checkpointer::record_next() {
           [this](const RankRecordPtr& record) {
             if (record == nullptr) return record_next();  // the rank has left
             any_ = true;
-            write({gradients_, record});
+            write({gradients_, record, trained_s_});
           },
           [this](const caf::error&) { record_next(); });
 }

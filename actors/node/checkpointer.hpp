@@ -32,8 +32,9 @@ struct CheckpointerDependencies {
   RunClock clock;
   std::vector<StateActor> states;  // rank r is served by states[r mod size]
   std::shared_ptr<Counters> counters;
-  int ranks = 1;        // here
-  double look_s = 0.1;  // the time between two checks whether one is due
+  int ranks = 1;         // here
+  double look_s = 0.1;   // the time between two checks whether one is due
+  double trained_s = 0;  // in earlier lives of the run
   CheckpointOrders orders;
   Sink sink;
 };
@@ -67,6 +68,7 @@ class Checkpointer final : public CheckpointerActor::base {
   bool ending_ = false;   // all ranks are written
   bool alarmed_ = false;  // one failed, and none was complete since
   uint64_t gradients_ = 0;
+  double trained_s_ = 0;    // as in CheckpointPart
   size_t awaited_ = 0;      // states that have not answered which ranks are here
   std::vector<int> ranks_;  // still to be recorded, in falling order
   // later_ wait for the next checkpoint.

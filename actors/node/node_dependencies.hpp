@@ -36,6 +36,7 @@ struct NodeDependencies {
   std::shared_ptr<WorkPool> pool;  // null: each rank takes an equal number of gradients
   double gradient_s = 1;
   std::vector<RankRecordPtr> records;  // by place, from an earlier life; null: none
+  double trained_s = 0;                // in earlier lives
   Sink sink;
   OnReport on_report;                 // may be empty
   std::function<void(Outcome)> done;  // called once

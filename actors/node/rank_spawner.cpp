@@ -36,6 +36,7 @@ WorkerActor RankSpawner::worker(caf::actor_system& system, const NodeActor& node
                           .horizon = horizon,
                           .pool = deps_.pool,
                           .resumed_at = resumed_at,
+                          .trained_s = deps_.trained_s,
                           .gradient_s = deps_.gradient_s,
                           .compute = deps_.compute,
                           .counters = deps_.counters,

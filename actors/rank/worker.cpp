@@ -67,10 +67,11 @@ bool Worker::ended(uint64_t gradients) const {
   return deps_.horizon > 0 && gradients >= deps_.horizon;
 }
 
-// The schedule follows the progress of the pool, of this rank's gradients, or of the time.
+// The schedule follows the progress of the pool, of this rank's gradients, or of the time. The
+// whole time of the run is that of its earlier lives and --until, which is the time of this one.
 double Worker::learning_rate(uint64_t index) {
   const LearningRate& lr = deps_.settings->lr;
-  const double now = deps_.clock.now(), until = deps_.settings->until_s;
+  const double now = deps_.clock.now(), until = deps_.settings->until_s, before = deps_.trained_s;
   if (deps_.pool) {
     const double done = deps_.pool->progress(now);
     deps_.counters->progress.store(done, std::memory_order_relaxed);
@@ -78,7 +79,7 @@ double Worker::learning_rate(uint64_t index) {
   }
   if (deps_.horizon > 0)
     return lr.at(static_cast<double>(index) / static_cast<double>(deps_.horizon));
-  return until > 0 ? lr.at(std::min(1.0, now / until)) : lr.peak;
+  return until > 0 ? lr.at(std::min(1.0, (before + now) / (before + until))) : lr.peak;
 }
 
 // As far as known, all gradients are taken. Looks again soon, because other ranks may have taken

@@ -32,6 +32,7 @@ struct WorkerDependencies {
   uint64_t horizon = 0;            // gradients of this rank; 0: no limit
   std::shared_ptr<WorkPool> pool;  // it takes gradients from the pool instead; null: no pool
   uint64_t resumed_at = 0;         // gradients of an earlier life
+  double trained_s = 0;            // seconds of the run's clock in all earlier lives
   // Expected mean; the Poisson rate, and the time unit of a schedule without an end.
   double gradient_s = 1;
   std::shared_ptr<Compute> compute;

@@ -18,6 +18,7 @@
 #include "actors/node/observer.hpp"
 #include "actors/node/topology_manager.hpp"
 #include "actors/rank/work_pool.hpp"
+#include "actors/rank/worker.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/prepared_run.hpp"
 #include "actors/run/simulation.hpp"
@@ -251,10 +252,12 @@ namespace {
 CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, const std::vector<StateActor>& states,
                                      const std::shared_ptr<Counters>& counters,
-                                     const CheckpointOrders& orders, const Sink& sink) {
+                                     const CheckpointOrders& orders, double trained_s,
+                                     const Sink& sink) {
   constexpr double kPoll_s = 0.1;
   if (!orders.write) return {};
-  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kPoll_s, orders, sink};
+  CheckpointerDependencies deps{clock,   states,    counters, ranks_here(s),
+                                kPoll_s, trained_s, orders,   sink};
   if (s.clock == Clock::simulated)
     deps.look_s = orders.every_steps > 0 ? s.gradient_s / 2 : orders.every_s;
   const bool looks = deps.look_s > 0;
@@ -364,13 +367,15 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
       .pool = pool,
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
+      .trained_s = hooks.resumption.trained_s,
       .sink = hooks.sink,
       .on_report = wall ? hooks.on_report : OnReport(),
       .done = std::move(done)});
   const FaultsActor faults = spawn_faults(system, {clock, s.plan, s.ranks, node, site.membership});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
   const CheckpointerActor checkpointer =
-      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints, hooks.sink);
+      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints,
+                         hooks.resumption.trained_s, hooks.sink);
   return {.node = node,
           .manager = manager,
           .membership = site.membership,

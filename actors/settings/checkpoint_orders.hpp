@@ -48,6 +48,7 @@ using RankRecordPtr = std::shared_ptr<const RankRecord>;
 struct CheckpointPart {
   uint64_t gradients = 0;  // of all ranks here, at the start of the checkpoint
   RankRecordPtr rank;      // null: all ranks are written
+  double trained_s = 0;    // at the start of the checkpoint: seconds of the run's clock, all lives
 };
 
 /// When checkpoints are taken, and the function that writes them.
@@ -69,6 +70,7 @@ struct Resumption {
   std::vector<RankRecordPtr> ranks;
   uint64_t epoch = 0;       // of the earlier life; the epochs of this one are later
   uint32_t generation = 0;  // of the run; facts of an earlier generation are void
+  double trained_s = 0;     // seconds of the run's clock in all earlier lives
 };
 
 /// The gradients of all ranks together.

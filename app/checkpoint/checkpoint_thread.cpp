@@ -84,7 +84,8 @@ void CheckpointThread::carry(Task task) {
 
 Status CheckpointThread::begin_and_write(const CheckpointPart& part) {
   if (!writer_.is_open())
-    if (Status begun = carry_out(writer_.begin(part.gradients)); !begun) return begun;
+    if (Status begun = carry_out(writer_.begin(part.gradients, part.trained_s)); !begun)
+      return begun;
   return carry_out(writer_.rank(part.rank, kept_ ? kept_(part.rank->rank) : KeptBlob()));
 }
 

@@ -81,7 +81,7 @@ CheckpointWriter::CheckpointWriter(std::string folder,
                                    std::map<std::string, CheckpointFolder> there, RunIdentity run)
     : folder_(std::move(folder)), there_(std::move(there)), run_(std::move(run)) {}
 
-DiskEffects CheckpointWriter::begin(uint64_t gradients) {
+DiskEffects CheckpointWriter::begin(uint64_t gradients, double trained_s) {
   GV_CHECK(!open_);
   open_ = true;
   uint64_t newest = 0;
@@ -95,6 +95,7 @@ DiskEffects CheckpointWriter::begin(uint64_t gradients) {
   manifest_.run = run_;
   manifest_.serial = newest + 1;
   manifest_.gradients = gradients;
+  manifest_.trained_s = trained_s;
   DiskEffects effects = {MakeFolder{folder_}, SyncFolder{parent_of(folder_)}};
   if (there_.count(name_) > 0)
     add(effects, {RemoveFile{path() + "/" + kManifestName}, SyncFolder{path()}});

@@ -29,7 +29,7 @@ class CheckpointWriter {
   CheckpointWriter(std::string folder, std::map<std::string, CheckpointFolder> there, RunIdentity);
 
   bool is_open() const { return open_; }
-  DiskEffects begin(uint64_t gradients);  // REQUIRES: none is open
+  DiskEffects begin(uint64_t gradients, double trained_s = 0);  // REQUIRES: none is open
   /// `kept`: the object that a script has stored with the rank.
   DiskEffects rank(const RankRecordPtr&, KeptBlob kept = {});
   DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc,

@@ -237,7 +237,7 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
     level_rounds(of_scripts ? each_alone(recorded) : processes, placed, were, are);
   GoingOn on;
   const CheckpointManifest& manifest = checkpoint.manifest;
-  on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation};
+  on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation, manifest.trained_s};
   if (Status fit = check_fits(checkpoint, on.resumption, s, objective); !fit) return fit.error();
   if (Status walks = walk_on(checkpoint, recorded, placed, were, are, objective, on.cuts); !walks)
     return walks.error();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -226,6 +227,7 @@ std::string text_of(const CheckpointManifest& m) {
                  {"node", m.run.node},
                  {"written", m.written},
                  {"gradients", m.gradients},
+                 {"trained_seconds", m.trained_s},
                  {"epoch", m.epoch},
                  {"topology", m.topology},
                  {"options", json_of_text<Json>(m.run.options)},
@@ -267,6 +269,7 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   m.run.options = json_text(read.at(object, "options", &Json::is_object));
   m.written = read.text(object, "written");
   m.gradients = read.count(object, "gradients");
+  m.trained_s = std::max(0.0, read.norm(object, "trained_seconds"));
   m.epoch = read.count(object, "epoch", ~uint64_t{0} >> 1);
   m.topology = read.text(object, "topology");
   if (object.contains("score")) m.score = score_of(object["score"], read);

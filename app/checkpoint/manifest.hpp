@@ -70,6 +70,7 @@ struct CheckpointManifest {
   RunIdentity run;
   uint64_t serial = 0;
   uint64_t gradients = 0;  // of all ranks here, at the start of the checkpoint
+  double trained_s = 0;    // as in CheckpointPart; 0 too if an older program wrote it
   uint64_t epoch = 0;
   std::string topology;
   std::string written;          // UTC

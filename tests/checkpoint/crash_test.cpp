@@ -290,6 +290,7 @@ TEST_CASE("a manifest's score and cuts come back as they were, and what is none 
   m.run = identity();
   m.run.cuts = {{{64, 0, 128}, {4, 4}}, {{16, 32}, {5, 5, 5}}};
   m.score = Score{"validation accuracy", 0.75, true, 900};
+  m.trained_s = 0.1 + 0.2;
   m.ranks.push_back(RankFile());
   m.ranks.back().share = {77, 3, 25, 9};
   const auto again = parse_manifest("m", text_of(m));
@@ -298,6 +299,7 @@ TEST_CASE("a manifest's score and cuts come back as they were, and what is none 
   CHECK(again->run.cuts == m.run.cuts);
   CHECK(again->score->by == m.score->by);
   CHECK(again->score->value == 0.75);
+  CHECK(again->trained_s == 0.1 + 0.2);
   CHECK(again->score->more_is_better);
   const std::string text = text_of(m);
   const auto refused = [&](const std::string& from, const std::string& to) {

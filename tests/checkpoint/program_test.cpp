@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <grapevine/checkpoint.hpp>
+#include <set>
 
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/go_on.hpp"
@@ -102,6 +103,36 @@ TEST_CASE(
   const auto manifest = nlohmann::json::parse(text_of(kept.front() + "/manifest.json"));
   CHECK(manifest["ranks"][0]["gradients"] == resumed["resumed_at"]);
   CHECK(manifest["ranks"][0]["file"] == "rank-0.safetensors");
+}
+
+TEST_CASE("the schedule of a run by time goes on after the time that earlier lives have trained") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), again = scratch.path("again");
+  json_of(
+      "simulate --objective quadratic --ranks 4 --gradients 0 --until 100 --schedule step "
+      "--lr 0.1 --warmup 0 --sample-seconds 1 --checkpoint-every 40s --out " +
+      run);
+  const auto rates_of = [](const std::string& of) {
+    std::set<double> rates;
+    std::ifstream lines(of + "/metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const auto rate = nlohmann::json::parse(line).value("learning_rate", nlohmann::json());
+      if (rate.is_number()) rates.insert(std::round(1e6 * rate.get<double>()) / 1e6);
+    }
+    return rates;
+  };
+  CHECK(rates_of(run) == std::set{0.1, 0.01, 0.001});
+  const auto kept = checkpoints_of(run);
+  REQUIRE(kept.size() == 2);
+  CHECK(newest_of(run)["trained_seconds"] == 80.0);
+  // 80 of 100 s, and of a run that is made longer 80 of 180 s.
+  json_of("simulate --until 20 --sample-seconds 1 --checkpoint-every 4s --resume " + kept.back() +
+          " --out " + again);
+  CHECK(rates_of(again) == std::set{0.001});
+  CHECK(newest_of(again)["trained_seconds"].get<double>() > 90);  // of both lives
+  const std::string longer = scratch.path("longer");
+  json_of("simulate --until 100 --sample-seconds 1 --resume " + kept.back() + " --out " + longer);
+  CHECK(rates_of(longer) == std::set{0.1, 0.01, 0.001});
 }
 
 TEST_CASE("what the program has saved goes on in a program of a user's own, to the same bits") {
