@@ -1,5 +1,7 @@
 #include "actors/algorithms/all_reduce.hpp"
 
+#include <cmath>
+
 namespace grapevine {
 
 AllReduce::AllReduce(const RuleContext& context)
@@ -30,15 +32,35 @@ void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
   lr_ = lr;
 }
 
+int AllReduce::vectors(double now) {
+  const auto vectors = static_cast<int>(state(now).vectors.size());
+  return optimizer_.uses_count() ? vectors + 1 : vectors;
+}
+
+// The vector after those of the state is Adam's count of steps. Each element of it is the count.
+bool AllReduce::is_count(double now, int vector) {
+  return vector > static_cast<int>(state(now).vectors.size());
+}
+
 void AllReduce::begin(double now, int vector) {
+  if (is_count(now, vector)) return fill(execution_, static_cast<double>(optimizer_.steps()), sum_);
   const Vec own =
       vector == 0 ? g_.vec() : state(now).vectors[static_cast<size_t>(vector - 1)].values;
   scale(execution_, 1, own, sum_);
 }
 
+void AllReduce::ask_sums(double now, int vector) {
+  if (is_count(now, vector)) number_at(execution_, sum_, 0);
+}
+
 void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
   if (vector > 0) {
     if (contributions == 0) return;
+    if (is_count(now, vector)) {
+      const double sum = number_at(execution_, sum_, 0);
+      if (contributions > 1) optimizer_.set_steps(std::llround(sum / contributions));
+      return;
+    }
     const Vec own = state(now).vectors[static_cast<size_t>(vector - 1)].values;
     return scale(execution_, 1.0 / contributions, sum_, own);
   }

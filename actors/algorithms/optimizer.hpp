@@ -33,6 +33,11 @@ class Optimizer {
                        Vec x_tilde, Vec copy);
   void reset(const Execution&);
 
+  /// Whether steps depend on their count.
+  bool uses_count() const { return settings_.kind != OptimizerKind::sgd; }
+  uint64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = static_cast<uint64_t>(steps < 0 ? 0 : steps); }
+
   /// Adds its buffers and its count of steps to the state.
   void name(RuleState&, Follows, const std::string& prefix = "");
   static int vector_count(const OptimizerSettings& s) {

@@ -196,9 +196,13 @@ class CollectiveRule : public Rule {
  public:
   using Rule::Rule;
 
+  /// The number of vectors that the ranks average after a change of the members.
+  virtual int vectors(double now) { return static_cast<int>(state(now).vectors.size()); }
   virtual void begin(double now, int vector) = 0;
   virtual Vec part(size_t offset,
                    size_t count) = 0;  // of the vector that is being combined
+  /// Asks a device for the numbers that finish() needs.
+  virtual void ask_sums(double /*now*/, int /*vector*/) {}
   virtual void finish(double now, int vector, int contributions, Vec copy) = 0;
 };
 

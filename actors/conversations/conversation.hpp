@@ -106,7 +106,7 @@ struct Apply {
   int phase = 0;
   double alpha_tilde = 0.5;
   size_t offset = 0, count = 0;  // of add and assign
-  int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
+  int vector = 0;                // of begin and finish: 0 the gradient, k the rule's vector k - 1
   int contributions = 1;  // of begin and finish: ranks in the sum; 0: none, so no step is taken
 };
 

@@ -22,7 +22,7 @@ struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   RuleSettings rule;  // of the ranks
-  int vectors = 1;    // in the state of such a rule
+  int vectors = 1;    // CollectiveRule::vectors
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;

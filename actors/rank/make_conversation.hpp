@@ -13,7 +13,7 @@ struct ConversationOf {
   const Settings& settings;
   const RuleSettings& rule;  // as in rule_settings_of(settings, objective)
   const ParameterLayout& layout;
-  int vectors = 1;    // in the state of its rule (Rule::state)
+  int vectors = 1;    // CollectiveRule::vectors
   double step_s = 1;  // expected mean time between two steps of a rule
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/algorithms/relay.hpp"
+#include "actors/algorithms/rule.hpp"
 #include "actors/state/device_sample.hpp"
 #include "actors/state/local_steps.hpp"
 #include "kernels/device/dry_device.hpp"
@@ -100,7 +101,7 @@ int vectors_of_rule(const Settings& s, const Objective& objective, const RuleSet
   const ParameterLayout& layout = objective.layout();
   const Buffer x(layout.size(), layout.dtype());
   const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
-  return static_cast<int>(made->state(0).vectors.size());
+  return static_cast<CollectiveRule&>(*made).vectors(0);
 }
 
 StatePools pools_of(const Settings& s, const Objective& objective,

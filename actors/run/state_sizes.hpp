@@ -9,7 +9,7 @@ namespace grapevine {
 /// The settings of the rules, completed from the graph and the objective.
 RuleSettings rule_settings_of(const Settings&, const Objective&);
 
-/// How many vectors a rule names (Rule::state).
+/// CollectiveRule::vectors of a rule. REQUIRES: the method is a collective one.
 int vectors_of_rule(const Settings&, const Objective&, const RuleSettings&);
 
 /// The pools of a state actor that serves `members` ranks.

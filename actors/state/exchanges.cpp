@@ -165,7 +165,7 @@ void Exchanges::ask_sums(StateRank& rank, const Apply& a) {
       return;
     case Apply::Operation::finish:
       if (judges_sum(a)) norm_of_sum(rank);
-      return;
+      return rank.collective().ask_sums(ranks_.now(), a.vector);
     default: return;
   }
 }

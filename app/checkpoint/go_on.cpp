@@ -234,7 +234,8 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   const Method& method = method_named(s.method);
   const bool of_scripts = s.objective.objective == kGuestObjective;
   if (method.pattern != Pattern::pairwise && method.waits)
-    level_rounds(of_scripts ? each_alone(recorded) : processes, placed, were, are);
+    level_rounds(of_scripts ? each_alone(recorded) : processes, placed, were, are,
+                 method.pattern == Pattern::collective && !of_scripts);
   GoingOn on;
   const CheckpointManifest& manifest = checkpoint.manifest;
   on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation, manifest.trained_s};

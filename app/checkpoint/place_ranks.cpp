@@ -113,7 +113,7 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
 }
 
 void level_rounds(const std::vector<std::vector<RankFile>>& processes, PlacedRanks& placed,
-                  RankPlaces were, RankPlaces are) {
+                  RankPlaces were, RankPlaces are, bool in_step) {
   const auto fewer = [](const RankFile& a, const RankFile& b) { return a.gradients < b.gradients; };
   std::vector<RankFile> recorded;
   uint64_t most = 0, least = 0;  // at first of the process that is farthest
@@ -138,9 +138,15 @@ void level_rounds(const std::vector<std::vector<RankFile>>& processes, PlacedRan
                     "rounds; the error of the mean that this causes has no bound",
                     ahead, ahead == 1 ? " was" : "s were", most - least,
                     most - least == 1 ? "" : "s", ahead == 1 ? "goes" : "go"));
+  const auto behind =
+      std::ranges::count_if(recorded, [least](const RankFile& r) { return r.gradients < least; });
+  if (behind > 0 && in_step)
+    placed.told.push_back(fmt::format("{} rank{} behind, and {} forward to the round of the others",
+                                      behind, behind == 1 ? " was" : "s were",
+                                      behind == 1 ? "goes" : "go"));
   const uint64_t level = share_of(least, were, are);
   for (RankRecordPtr& rank : placed.ranks) {
-    if (rank->gradients <= level) continue;
+    if (rank->gradients == level || (rank->gradients < level && !in_step)) continue;
     const auto copy = copy_of(*rank, rank->rank);
     copy->gradients = level;
     rank = copy;

@@ -48,9 +48,11 @@ class MovedMean {
 /// checkpoint was written. All resume from the lowest round, so that no rank ends before the others
 /// and leaves them with a smaller graph. A line tells how many ranks were ahead and by how many
 /// rounds. `processes`: the recorded ranks of each. A process whose ranks are all behind those of
-/// the farthest one had stopped earlier; its ranks stay behind.
+/// the farthest one had stopped earlier; its ranks stay behind. If all ranks take each step
+/// together (`in_step`: a collective), they go forward instead: with equal numbers all ranks have
+/// the same learning rate, and their x stays equal.
 void level_rounds(const std::vector<std::vector<RankFile>>& processes, PlacedRanks&,
-                  RankPlaces were, RankPlaces are);
+                  RankPlaces were, RankPlaces are, bool in_step = false);
 
 /// The positions in the data. `recorded`: of all processes with a manifest here. The other ranks
 /// are assumed to be at the average position of these.

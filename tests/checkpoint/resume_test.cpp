@@ -469,7 +469,8 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
 }
 
 TEST_CASE("ranks in rounds go on from the lowest, however long their checkpoint took to write") {
-  const auto levelled = [](const std::vector<std::vector<uint64_t>>& processes) {
+  const auto levelled = [](const std::vector<std::vector<uint64_t>>& processes,
+                           bool in_step = false) {
     std::vector<std::vector<RankFile>> recorded;
     PlacedRanks placed;
     for (const std::vector<uint64_t>& process : processes) {
@@ -486,7 +487,7 @@ TEST_CASE("ranks in rounds go on from the lowest, however long their checkpoint 
     }
     const RankPlaces all{0, static_cast<int>(placed.ranks.size()),
                          static_cast<int>(placed.ranks.size())};
-    level_rounds(recorded, placed, all, all);
+    level_rounds(recorded, placed, all, all, in_step);
     std::vector<uint64_t> gradients;
     for (const RankRecordPtr& rank : placed.ranks)
       gradients.push_back(rank->gradients);
@@ -497,6 +498,27 @@ TEST_CASE("ranks in rounds go on from the lowest, however long their checkpoint 
   CHECK(levelled({{3524, 3771}, {3600, 3900}}) == Counts{3524, 3524, 3524, 3524});
   // The first process had stopped long before.
   CHECK(levelled({{1000, 1050}, {3600, 3900}}) == Counts{1000, 1050, 3600, 3600});
+  CHECK(levelled({{1000, 1050}, {3600, 3900}}, true) == Counts{3600, 3600, 3600, 3600});
+}
+
+TEST_CASE("ranks of an all-reduce are equal again when their records are of different rounds") {
+  for (const OptimizerSettings& optimizer : kOptimizers) {
+    INFO(static_cast<int>(optimizer.kind));
+    Settings s = quadratics({"all_reduce"}, 4);
+    s.gradients = 400;
+    s.rule.optimizer = optimizer;
+    const Recorded recorded = run_recorded(s, 7.3);
+    REQUIRE(recorded.checkpoints.size() >= 5);
+    Records mixed;
+    for (const size_t moment : {3, 0, 4, 1})
+      mixed.push_back(recorded.checkpoints[moment][mixed.size()]);
+    const RankPlaces same{0, s.ranks, s.ranks};
+    PlacedRanks placed = place_ranks(mixed, same, same);
+    level_rounds({manifest_of(mixed, {}).ranks}, placed, same, same, true);
+    const RunResult resumed = run_recorded(s, 0, {placed.ranks, 1}).result;
+    CHECK(resumed.outcome.gradients == s.gradients);
+    CHECK(consensus_distance(resumed.outcome) == 0);
+  }
 }
 
 TEST_CASE("a run goes on with more ranks and with fewer, and does the rest of its gradients") {
