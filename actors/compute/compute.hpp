@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 
-#include "actors/clocks/run_clock.hpp"
 #include "actors/mail/protocol.hpp"
 
 namespace grapevine {
@@ -21,9 +20,6 @@ struct GradientJob {
   bool instant = false;   // an event of a Poisson process, on the virtual clock
   WorkerActor answer_to;  // gets Computed
 };
-
-/// Sends the answer at `at`, from a clock's timer.
-void answer_at(caf::actor_system&, RunClock::Instant at, const WorkerActor&, Computed);
 
 class Compute {
  public:

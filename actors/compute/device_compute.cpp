@@ -68,10 +68,9 @@ class DeviceCompute::Line {
   std::thread thread_;
 };
 
-DeviceCompute::DeviceCompute(RunClock clock, caf::actor_system& system,
-                             std::shared_ptr<Objective> objective,
+DeviceCompute::DeviceCompute(RunClock clock, std::shared_ptr<Objective> objective,
                              std::shared_ptr<DeviceShare> device)
-    : clock_(clock), system_(system), objective_(std::move(objective)), device_(std::move(device)) {
+    : clock_(clock), objective_(std::move(objective)), device_(std::move(device)) {
   for (size_t lane = 0; lane < device_->lanes().size(); ++lane)
     idle_.push_back(lane);
   for (size_t line = 0; line < device_->lanes().size() + 2; ++line)
@@ -139,7 +138,7 @@ void DeviceCompute::answer(size_t lane, LaneGradient& gradient, double begun_s) 
   Computed answer = gradient.see();
   answer.seconds = took_s * job.slowness;
   if (job.slowness != 1) {
-    answer_at(system_, clock_.instant(begun_s + answer.seconds), job.answer_to, std::move(answer));
+    clock_.send_at(begun_s + answer.seconds, job.answer_to, std::move(answer));
   } else {
     caf::anon_send(job.answer_to, std::move(answer));
   }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/compute/lane_gradient.hpp"
 
@@ -21,8 +22,7 @@ namespace grapevine {
 class DeviceCompute final : public Compute, public std::enable_shared_from_this<DeviceCompute> {
  public:
   /// REQUIRES: the objective is made for one thread more than the device has lanes.
-  DeviceCompute(RunClock, caf::actor_system&, std::shared_ptr<Objective>,
-                std::shared_ptr<DeviceShare>);
+  DeviceCompute(RunClock, std::shared_ptr<Objective>, std::shared_ptr<DeviceShare>);
   ~DeviceCompute() override;
 
   void serve(ToOwner to_owner) override { to_owner_ = std::move(to_owner); }
@@ -43,7 +43,6 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   void answer(size_t lane, LaneGradient&, double begun_s);
 
   const RunClock clock_;
-  caf::actor_system& system_;
   const std::shared_ptr<Objective> objective_;
   const std::shared_ptr<DeviceShare> device_;
   ToOwner to_owner_;

@@ -109,8 +109,7 @@ void ThreadCompute::run(Lane& lane, GradientJob& job) {
   job.x = {};
   answer.seconds = took * job.slowness;
   if (job.slowness != 1)
-    return answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to,
-                     std::move(answer));
+    return clock_.send_at(start + answer.seconds, job.answer_to, std::move(answer));
   const auto to = caf::actor_cast<caf::strong_actor_ptr>(job.answer_to);
   auto message = caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer));
   if (lane.cores.contended()) {
@@ -120,11 +119,9 @@ void ThreadCompute::run(Lane& lane, GradientJob& job) {
   }
 }
 
-InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
-                             std::shared_ptr<Objective> objective, ComputeModel model, Log log,
-                             std::shared_ptr<DeviceShare> device)
+InlineCompute::InlineCompute(RunClock clock, std::shared_ptr<Objective> objective,
+                             ComputeModel model, Log log, std::shared_ptr<DeviceShare> device)
     : clock_(clock),
-      system_(system),
       objective_(std::move(objective)),
       model_(model),
       log_(std::move(log)),
@@ -149,7 +146,7 @@ void InlineCompute::answer(const GradientJob& job, double begun_s, double loss, 
     answer.seconds *= std::exp(model_.spread * random.normal() - model_.spread * model_.spread / 2);
   }
   const double at = begun_s + answer.seconds;
-  answer_at(system_, clock_.instant(at), job.answer_to, std::move(answer));
+  clock_.send_at(at, job.answer_to, std::move(answer));
 }
 
 void InlineCompute::submit_to_lane(GradientJob job) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/compute/core_share.hpp"
@@ -70,7 +71,7 @@ class InlineCompute final : public Compute, public std::enable_shared_from_this<
   using Log = std::function<void(uint64_t word)>;  // into the event-log hash
 
   /// Computes on a device if there is one; there a pass of a lane runs the CPU code of a gradient.
-  InlineCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, ComputeModel, Log,
+  InlineCompute(RunClock clock, std::shared_ptr<Objective>, ComputeModel, Log,
                 std::shared_ptr<DeviceShare> = nullptr);
 
   void submit(GradientJob) override;
@@ -83,7 +84,6 @@ class InlineCompute final : public Compute, public std::enable_shared_from_this<
   void answer(const GradientJob&, double begun_s, double loss, Lease g);
 
   RunClock clock_;
-  caf::actor_system& system_;
   std::shared_ptr<Objective> objective_;
   ComputeModel model_;
   Log log_;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "actors/algorithms/a2cid2_constants.hpp"
+#include "actors/clocks/run_clock.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/mail/mail_node.hpp"
 #include "actors/settings/settings.hpp"

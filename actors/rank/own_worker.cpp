@@ -18,10 +18,8 @@ constexpr size_t kGradients = 1 << 16;  // that wait to be applied, at one time
 // Computes the gradients of one worker, one at a time.
 class OwnGradients {
  public:
-  OwnGradients(caf::actor_system& system, const RunClock& clock, const Settings& settings,
-               std::unique_ptr<OwnWorker> own)
-      : system_(system),
-        clock_(clock),
+  OwnGradients(const RunClock& clock, const Settings& settings, std::unique_ptr<OwnWorker> own)
+      : clock_(clock),
         modelled_s_(settings.clock == Clock::simulated ? settings.gradient_s : 0),
         own_(std::move(own)) {}
 
@@ -49,7 +47,7 @@ class OwnGradients {
     answer.seconds *= job.slowness;
     if (job.instant || (modelled_s_ == 0 && job.slowness == 1))
       return caf::anon_send(job.answer_to, std::move(answer));
-    answer_at(system_, clock_.instant(begun_s + answer.seconds), job.answer_to, std::move(answer));
+    clock_.send_at(begun_s + answer.seconds, job.answer_to, std::move(answer));
   }
 
   double modelled(uint64_t index) {
@@ -63,7 +61,6 @@ class OwnGradients {
     to->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(exit)), nullptr);
   }
 
-  caf::actor_system& system_;
   const RunClock clock_;
   const double modelled_s_;  // 0: the wall clock, which needs no model
   const std::unique_ptr<OwnWorker> own_;
@@ -118,8 +115,7 @@ class OwnCompute final : public Compute {
 WorkerActor spawn_own_worker(caf::actor_system& system, WorkerDependencies deps,
                              std::unique_ptr<OwnWorker> own) {
   if (own == nullptr) throw std::invalid_argument("there is no worker (a null pointer)");
-  auto gradients =
-      std::make_shared<OwnGradients>(system, deps.clock, *deps.settings, std::move(own));
+  auto gradients = std::make_shared<OwnGradients>(deps.clock, *deps.settings, std::move(own));
   CalculatorActor calculator;
   if (deps.settings->clock == Clock::wall)
     calculator = system.spawn<Calculator, caf::detached>(gradients);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "actors/clocks/run_clock.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/mail/protocol.hpp"
 #include "actors/settings/run_hooks.hpp"

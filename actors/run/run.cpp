@@ -70,15 +70,6 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
   return std::shared_ptr<Objective>(std::move(*made));
 }
 
-void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock::Instant at, int to,
-                Frame frame) {
-  if (auto actor = mailboxes.find(to)) {
-    system.clock().schedule_message(
-        at, std::move(actor),
-        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(frame)));
-  }
-}
-
 namespace {
 
 // The first guess for a step of a script or of a device, which cannot be measured before it runs.
@@ -184,9 +175,8 @@ Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epo
   }
   auto simulated = std::make_shared<SimulatedTransport>(
       s.link, s.plan.link_faults, s.seed, s.ranks,
-      [&system, mailboxes = site.mailboxes, clock = RunClock(system)](double at, int to,
-                                                                      Frame frame) {
-        deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
+      [mailboxes = site.mailboxes, clock = RunClock(system)](double at, int to, Frame frame) {
+        if (const auto actor = mailboxes->find(to)) clock.send_at(at, actor, std::move(frame));
       });
   site.log = [simulated](uint64_t word) { simulated->fold(word); };
   site.event_log_hash = [simulated] { return simulated->event_log_hash(); };
@@ -198,10 +188,10 @@ std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& 
                                      const Settings& s, std::shared_ptr<Objective> objective,
                                      const Site& site, const std::shared_ptr<DeviceShare>& device) {
   if (s.clock == Clock::wall && device)
-    return std::make_shared<DeviceCompute>(clock, system, std::move(objective), device);
+    return std::make_shared<DeviceCompute>(clock, std::move(objective), device);
   if (s.clock == Clock::wall)
     return std::make_shared<ThreadCompute>(clock, system, std::move(objective), compute_threads(s));
-  return std::make_shared<InlineCompute>(clock, system, std::move(objective),
+  return std::make_shared<InlineCompute>(clock, std::move(objective),
                                          ComputeModel{s.gradient_s, s.speed_spread, s.seed},
                                          site.log, device);
 }
@@ -215,15 +205,12 @@ ToOwner to_owner(const StateActor& state) {
   };
 }
 
-OwnerTime time_of_owner(caf::actor_system& system, const RunClock& clock, const StateActor& state) {
+OwnerTime time_of_owner(const RunClock& clock, const StateActor& state) {
   return {[clock] { return clock.now(); },
-          [&system, clock, self = caf::actor_cast<caf::weak_actor_ptr>(state)](
-              double at_s, std::function<void()> task) {
+          [clock, self = caf::actor_cast<caf::weak_actor_ptr>(state)](double at_s,
+                                                                      std::function<void()> task) {
             if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
-              system.clock().schedule_message(
-                  clock.instant(at_s), alive,
-                  caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
-                                            DeviceTask{std::move(task)}));
+              clock.send_at(at_s, alive, DeviceTask{std::move(task)});
           }};
 }
 

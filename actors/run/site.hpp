@@ -15,7 +15,7 @@ class Mailboxes;  // actors/mail/mailboxes.hpp
 
 /// Lets other threads ask the owner of a device to run a task.
 ToOwner to_owner(const StateActor&);
-OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
+OwnerTime time_of_owner(const RunClock&, const StateActor&);
 
 /// Checks the end of a run that was sampled too seldom or never. If it has diverged, this is
 /// reported and the outcome is a failure.
@@ -52,6 +52,5 @@ SpawnedRun spawn_on(caf::actor_system&, const Settings&, std::shared_ptr<Objecti
 
 /// Puts frames into the mailboxes of the ranks of this process.
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);
-void deliver_at(caf::actor_system&, const Mailboxes&, RunClock::Instant, int to, Frame);
 
 }  // namespace grapevine

@@ -31,12 +31,10 @@ HolderActor::behavior_type hold(HolderActor::pointer, std::shared_ptr<LinkTransp
   }};
 }
 
-LinkTransport::HoldUntil hold_by(caf::actor_system& system, const RunClock& clock,
+LinkTransport::HoldUntil hold_by(const RunClock& clock,
                                  std::shared_ptr<caf::strong_actor_ptr> holder) {
-  return [&system, clock, holder = std::move(holder)](double at, LinkTransport::Held held) {
-    system.clock().schedule_message(
-        clock.instant(at), *holder,
-        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(held)));
+  return [clock, holder = std::move(holder)](double at, LinkTransport::Held held) {
+    clock.send_at(at, *holder, std::move(held));
   };
 }
 
@@ -318,8 +316,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   const RunClock clock(system);
   auto mailboxes = std::make_shared<Mailboxes>();
   const auto holder = std::make_shared<caf::strong_actor_ptr>();
-  node.transport = std::make_shared<LinkTransport>(deliver_to(mailboxes),
-                                                   hold_by(system, clock, holder), s.seed);
+  node.transport =
+      std::make_shared<LinkTransport>(deliver_to(mailboxes), hold_by(clock, holder), s.seed);
   node.transport->set_faults(s.plan.link_faults);
   node.holder = *holder =
       caf::actor_cast<caf::strong_actor_ptr>(system.spawn(hold, node.transport));
@@ -363,7 +361,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     device->copy_by([by = std::weak_ptr(node.run->compute)](std::function<void()> task) {
       if (const auto compute = by.lock()) compute->help(std::move(task));
     });
-    device->serve(to_owner(owner), time_of_owner(system, clock, owner));
+    device->serve(to_owner(owner), time_of_owner(clock, owner));
   }
   return node;
 }
