@@ -67,7 +67,7 @@ uint64_t MeanKey::number() const {
   std::vector<uint32_t> places(members.size());  // in the largest part, from 1; 0: not in it
   uint32_t last = 0;
   uint64_t hash = folded(kHashStart, serial);
-  for (const int place : largest_part(*this)) {
+  for (const int place : part) {
     places[static_cast<size_t>(place)] = ++last;
     const MeanMember& m = members[static_cast<size_t>(place)];
     hash = fnv1a(m.node, folded(hash, m.node.size()));
@@ -99,6 +99,7 @@ MeanKey mean_key(uint64_t serial, const std::vector<MeanMember>& members) {
   }
   std::sort(key.cut.begin(), key.cut.end());
   key.cut.erase(std::unique(key.cut.begin(), key.cut.end()), key.cut.end());
+  key.part = largest_part(key);
   return key;
 }
 
@@ -112,7 +113,7 @@ std::vector<int> MeanTree::neighbours(int place) const {
 MeanTree mean_tree(const MeanKey& key) {
   MeanTree tree;
   tree.places.resize(key.members.size());
-  std::vector<int> waiting = largest_part(key);
+  std::vector<int> waiting = key.part;
   if (waiting.empty()) return tree;
   tree.root = waiting.front();
   std::vector<int> in{tree.root};

@@ -36,6 +36,7 @@ struct MeanKey {
   uint64_t serial = 0;                             // of the snapshot; 0: the mean at the end
   std::vector<MeanMember> members;                 // alive, by rising name
   std::vector<std::pair<uint32_t, uint32_t>> cut;  // places in `members`, rising, first < second
+  std::vector<int> part;  // places of the largest set of members that cuts do not divide, rising
 
   uint64_t number() const;  // never 0
 };
