@@ -45,23 +45,15 @@ void StateSource::finish(SourceEffects& out) const {
     out.timer_at = std::min(out.timer_at, d.used_at + kTransferHeld_s);
 }
 
-bool StateSource::may_repeat(double now, Transfer& d) {
-  if (now >= d.since + kLeastLapse_s) {
-    d.since = now;
-    d.again = 0;
-  }
-  return d.again++ < kAgainAtMost;
-}
-
 // REQUIRES: d.snapshot
 void StateSource::give(double now, Transfer& d, const FetchState& fetch, SourceEffects& out) {
   d.used_at = now;
-  if (fetch.pieces.empty() && may_repeat(now, d)) out.replies.push_back({d.node, d.manifest});
+  if (fetch.pieces.empty() && d.repeats.may(now)) out.replies.push_back({d.node, d.manifest});
   const SnapshotShape shape = shape_of(*d.snapshot);
   d.sent.resize(piece_count(shape));
   for (size_t i = 0; i < std::min(fetch.pieces.size(), kPiecesAtOnce); ++i) {
     const uint32_t piece = fetch.pieces[i];
-    if (piece >= d.sent.size() || (d.sent[piece] && !may_repeat(now, d))) continue;
+    if (piece >= d.sent.size() || (d.sent[piece] && !d.repeats.may(now))) continue;
     if (!d.sent[piece]) d.progress_at = now;
     d.sent[piece] = true;
     const PiecePlace at = place_of(shape, piece);
@@ -102,7 +94,7 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
                             .used_at = now,
                             .taken_at = now,
                             .progress_at = now,
-                            .since = now});
+                            .repeats = {now, 0}});
       out.takes.push_back({from, fetch});
     } else {
       if (!others_turn) {

@@ -71,6 +71,16 @@ class StateSource {
   size_t held() const { return transfers_.size(); }
 
  private:
+  /// Answers that were given before.
+  struct Repeats {
+    double since = 0;
+    int count = 0;
+
+    bool may(double now) {
+      if (now >= since + kLeastLapse_s) *this = {now, 0};
+      return count++ < kAgainAtMost;
+    }
+  };
   struct Transfer {
     std::string node;
     uint64_t transfer = 0, taking = 0;  // of its last request; of the snapshot that is being taken
@@ -78,10 +88,8 @@ class StateSource {
     Manifest manifest;
     double used_at = 0, taken_at = 0, progress_at = 0;
     std::vector<bool> sent;  // by piece
-    int again = 0;           // repeats since `since`
-    double since = 0;
+    Repeats repeats;
   };
-  static bool may_repeat(double now, Transfer&);
   static void give(double now, Transfer&, const FetchState&, SourceEffects&);
   Transfer* find(const std::string& node, uint64_t transfer);
   void finish(SourceEffects&) const;
