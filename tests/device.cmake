@@ -10,6 +10,9 @@ grapevine_test(device
     device/lent_snapshots_test.cpp device/fake_nccl.cpp device/nccl_edge_test.cpp
     device/nccl_test.cpp
   USES grapevine_adversary)
+if(CMAKE_CUDA_COMPILER_LOADED)
+  target_compile_definitions(device_test PRIVATE GRAPEVINE_CUDA)  # for passes/launch.hpp
+endif()
 
 # cuda_device.cu on a CUDA that is none.
 if(CUDAToolkit_FOUND)

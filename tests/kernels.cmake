@@ -15,6 +15,7 @@ if(CMAKE_CUDA_COMPILER_LOADED)
   set_property(SOURCE kernels/cuda_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
     GRAPEVINE_STORES="$<TARGET_OBJECTS:kernels_stores>")
   add_dependencies(kernels_test kernels_stores)
+  target_compile_definitions(kernels_test PRIVATE GRAPEVINE_CUDA)  # for passes/launch.hpp
 endif()
 
 # The bare loops get what this machine has: what the fused passes are measured against.

@@ -32,6 +32,16 @@ TEST_CASE("every pass on a device gives the bits of the CPU, for odd sizes and m
   t.check_clean();
 }
 
+TEST_CASE(
+    "every elementwise pass on a device, made from its arguments, gives the bits of the CPU") {
+  Adverse t;
+  for (const bool wide : {false, true})
+    for (const size_t size : {1, 3, 17, 1003})
+      for (const size_t shift : {0, 1})
+        check_each_pass(t.on, wide, size, shift);
+  t.check_clean();
+}
+
 TEST_CASE("in place a pass on a device reads what it overwrites") {
   Adverse t;
   Buffer host = random_buffer(100, DType::f32, 1), back(100, DType::f32);

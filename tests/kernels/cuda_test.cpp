@@ -45,6 +45,17 @@ TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misalign
           check_passes(on, dtype, size, shift, extra, all_cases());
 }
 
+TEST_CASE("every elementwise CUDA pass, made from its arguments, gives the bits of the CPU",
+          "[gpu]") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  for (const bool wide : {false, true})
+    for (const size_t size : {1, 3, 17, 1003, 1000003})
+      for (const size_t shift : {0, 1})
+        check_each_pass(on, wide, size, shift);
+}
+
 TEST_CASE("every CUDA pass gives the bits of the CPU on long vectors, too", "[gpu][large]") {
   const auto device = gpu();
   if (!device) return;

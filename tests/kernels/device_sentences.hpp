@@ -4,8 +4,10 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/passes/launch.hpp"
 #include "kernels/passes/low_rank.hpp"
 #include "tests/catch.hpp"
+#include "tests/kernels/any_arguments.hpp"
 #include "tests/kernels/on_device.hpp"
 #include "tests/kernels/passes.hpp"
 
@@ -38,6 +40,51 @@ inline void check_passes(OnDevice& on, DType dtype, size_t size, size_t shift, s
     CHECK(cpu.same_bits(back));
     CHECK(on.number(there) == 1);
   }
+}
+
+/// `bytes` of numbers as a pass over `size` elements reads them: in bf16 if they are half as wide.
+/// None is negative, as Adam wants its second moment.
+inline Buffer numbers_of(size_t bytes, size_t size, DType dtype, uint64_t stream) {
+  const size_t count = (bytes + size_of(dtype) - 1) / size_of(dtype);
+  Buffer numbers = random_buffer(std::max(count, size), dtype, stream);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (dtype == DType::f32)
+      numbers.vec().as<float>()[i] = std::abs(numbers.vec().as<float>()[i]);
+    else
+      numbers.vec().as<double>()[i] = std::abs(numbers.vec().as<double>()[i]);
+  }
+  if (bytes != size * sizeof(BFloat16)) return numbers;
+  Buffer rounded(size, DType::bf16);
+  extrapolate({}, 0, numbers.vec().part(0, size), {}, rounded);
+  return rounded;
+}
+
+/// Every elementwise pass over the memory that its arguments declare.
+inline void check_each_pass(OnDevice& on, bool wide, size_t size, size_t shift) {
+  const DType dtype = wide ? DType::f64 : DType::f32;
+  const size_t width = size_of(dtype);
+  for_each_pass([&](auto here) {
+    on.clear();
+    auto there = here;
+    std::vector<Buffer> kept;
+    std::vector<Vec> views;
+    const auto bytes_of = [](void* data, size_t bytes) { return Vec{data, bytes, DType::bytes}; };
+    here.each(size, width, [&](auto*& vector, size_t bytes, Access::Mode) {
+      kept.push_back(numbers_of(bytes, size, dtype, kept.size()));
+      vector = kept.back().vec().data;
+      views.push_back(on.upload(bytes_of(kept.back().vec().data, bytes), shift * width));
+    });
+    size_t k = 0;
+    there.each(size, width, [&](auto*& vector, size_t, Access::Mode) { vector = views[k++].data; });
+    passes::run_whole(passes::best_build(), wide, here, size);
+    passes::queue(on.execution(), wide, there, size);
+    INFO(__PRETTY_FUNCTION__ << " fp" << 8 * width << " size " << size << " shift " << shift);
+    for (k = 0; k < views.size(); ++k) {
+      std::vector<std::byte> back(views[k].size);
+      on.read(views[k], bytes_of(back.data(), back.size()));
+      CHECK(std::memcmp(back.data(), kept[k].vec().data, back.size()) == 0);
+    }
+  });
 }
 
 /// Sums, finiteness and what `take` finds out.
