@@ -31,7 +31,7 @@ struct LifecycleOptions {
   uint32_t total_ranks = 0;  // ranks that must be there before the run begins; 0: it begins at once
   double patience_s = 15;
   std::vector<std::string> joins;  // addresses of others; empty: others connect to it
-  std::string joins_are;           // in words, for the line that none of them answers
+  std::string joins_are = {};      // in words, for the line that none of them answers
 };
 
 /// The actions after consider(); each is requested once.

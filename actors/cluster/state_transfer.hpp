@@ -84,10 +84,10 @@ class StateSource {
   struct Transfer {
     std::string node;
     uint64_t transfer = 0, taking = 0;  // of its last request; of the snapshot that is being taken
-    SnapshotPtr snapshot;               // null while it is taken
-    Manifest manifest;
+    SnapshotPtr snapshot = nullptr;     // null while it is taken
+    Manifest manifest = {};
     double used_at = 0, taken_at = 0, progress_at = 0;
-    std::vector<bool> sent;  // by piece
+    std::vector<bool> sent = {};  // by piece
     Repeats repeats;
   };
   static void give(double now, Transfer&, const FetchState&, SourceEffects&);

@@ -468,7 +468,9 @@ Result<PreparedRun> prepare(const Settings& s, const std::shared_ptr<Objective>&
 
 Result<PreparedRun> prepare_checked(const Settings& given,
                                     const std::shared_ptr<Objective>& objective, RunHooks hooks) {
-  PreparedRun run{.settings = given, .thrown = std::make_shared<Thrown>()};
+  PreparedRun run;
+  run.settings = given;
+  run.thrown = std::make_shared<Thrown>();
   Settings& s = run.settings;
   const auto safe = guard(objective, run.thrown);
   if (!safe) return safe.error();

@@ -11,7 +11,7 @@ namespace grapevine {
 struct KeptBlob {
   std::string bytes;   // empty: the script stored none
   uint64_t steps = 0;  // of the rank at that time
-  GuestShare share;
+  GuestShare share = {};
 };
 
 }  // namespace grapevine

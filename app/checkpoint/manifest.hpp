@@ -41,7 +41,7 @@ struct RankFile {
     uint64_t bytes = 0, hash = 0;  // 0 bytes: none
     uint64_t steps = 0;
   } kept;
-  GuestShare share;  // of its script
+  GuestShare share = {};  // of its script
 };
 
 struct TensorShape {
