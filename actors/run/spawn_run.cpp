@@ -7,6 +7,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/mail/mail_node.hpp"
+#include "actors/node/checkpointer.hpp"
 #include "actors/run/prepared_run.hpp"
 #include "actors/run/site.hpp"
 #include "actors/settings/counters.hpp"
