@@ -174,6 +174,20 @@ class Means(unittest.TestCase):
                 warnings.simplefilter("error")
                 rank.close()
 
+    def test_a_mean_within_a_mean_leaves_the_model_the_mean(self):
+        with Node() as node:
+            model = linear()
+            optimizer = sgd(model)
+            with grapevine.join(model, optimizer, node.path) as rank:
+                with rank.mean():
+                    with rank.mean():
+                        pass
+                    for use in (lambda: step(model, optimizer), rank.step, rank.finish):
+                        with self.assertRaisesRegex(RuntimeError, "the model is the mean of all"):
+                            use()
+                step(model, optimizer)
+                self.assertEqual(rank.steps, 1)
+
     def test_there_is_no_mean_of_a_rank_that_is_closed(self):
         with Node() as node:
             with grapevine.join(linear(), None, node.path) as rank:

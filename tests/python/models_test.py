@@ -173,6 +173,24 @@ class WhatJoins(unittest.TestCase):
             for rank in ranks:
                 rank.close()
 
+    def test_buffers_without_memory_for_each_element_stay_the_models_own(self):
+        strange = {
+            "sparse": torch.eye(2).to_sparse(),
+            "expanded": torch.ones(1).expand(3),
+            "meta": torch.empty(2, device="meta"),
+            "nested": torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)]),
+        }
+        model = nn.Linear(4, 2)
+        for name, buffer in strange.items():
+            model.register_buffer(name, buffer)
+        with Node() as node, grapevine.join(model, None, node.path) as rank:
+            rank.step()
+            mean = rank.finish()
+        for name, buffer in strange.items():
+            self.assertEqual((mean[name].layout, mean[name].device), (buffer.layout, buffer.device))
+        self.assertTrue(torch.equal(mean["sparse"].to_dense(), torch.eye(2)))
+        self.assertTrue(torch.equal(mean["expanded"], torch.ones(3)))
+
     def test_a_script_that_takes_a_rank_over_keeps_its_own_buffers(self):
         first, second = network(), network()
         self.join(first, sgd(first)).close()

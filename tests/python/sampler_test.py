@@ -127,6 +127,9 @@ class Shares(unittest.TestCase):
         for no_state in (None, {}, [1], {**state, "passes": -1}, {**state, "samples": "3"}):
             with self.assertRaisesRegex(ValueError, "^the state is .*, accepted: that of a sam"):
                 Sampler(Place(), 40).load_state_dict(no_state)
+        for epoch in (-1, 1.5, "2"):
+            with self.assertRaisesRegex(ValueError, "^epoch is .*, accepted: 0 or a larger whole"):
+                Sampler(Place(), 40).set_epoch(epoch)
 
     def test_a_pass_without_a_STEP_is_said(self):
         place = Place()

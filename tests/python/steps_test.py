@@ -255,8 +255,19 @@ class Steps(unittest.TestCase):
             self.assertEqual((second.rank, second.steps), (1, 1))
             step(self.model, optimizer)
             self.assertEqual((first.steps, second.steps), (1, 2))
+            self.assertEqual(self.said(), [])
             with self.assertRaisesRegex(RuntimeError, "rank 1 is closed"):
                 first.mean_state_dict()
+
+    def test_an_optimizer_of_a_closed_rank_that_joins_again_is_not_said_to_be_in_no_rank(self):
+        optimizer = sgd(self.model)
+        self.join(optimizer).close()
+        with self.join(optimizer) as rank:
+            step(self.model, optimizer)
+            self.assertEqual(rank.steps, 1)
+        self.assertEqual(self.said(), [])
+        step(self.model, optimizer)
+        self.assertEqual(self.said(), ["rank 0 is closed: steps of its script are in no rank now"])
 
     def test_another_model_of_a_script_that_has_the_last_seat_is_told_so(self):
         rank = self.join(None)
@@ -314,11 +325,15 @@ class Mistakes(unittest.TestCase):
             self.refused("rank is .*accepted: None, or", model, optimizer, "/nowhere", rank=rank)
         for run in (None, b"run", "two\nlines"):
             self.refused("run is .*accepted: the name", model, optimizer, "/nowhere", run=run)
+        for node in (3, "a\0b", "\ud800", [1]):
+            self.refused("node is .*accepted: the path", model, optimizer, node)
 
     def test_a_loss_that_is_no_number(self):
         with Node() as node, grapevine.join(linear(), None, node.path) as rank:
             with self.assertRaisesRegex(ValueError, "rank.loss is 'abc', accepted: a number"):
                 rank.loss = "abc"
+            with self.assertRaisesRegex(ValueError, "rank.loss is 10*, accepted: a number"):
+                rank.loss = 10**400
             rank.loss = torch.tensor(0.5, requires_grad=True)
             self.assertEqual(rank.loss, 0.5)
 

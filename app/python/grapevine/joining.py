@@ -64,10 +64,7 @@ def join(
     seat = None
     if node is None and place is None and os.environ.get("GRAPEVINE_SEAT", "").isdecimal():
         seat = int(os.environ["GRAPEVINE_SEAT"])
-    called = os.fspath(node) if node is not None else os.environ.get("GRAPEVINE_NODE")
-    if not called:
-        raise ValueError("no node: give node=PATH or set GRAPEVINE_NODE")
-    path = socket_of(called)
+    path = socket_of(_called(node if node is not None else os.environ.get("GRAPEVINE_NODE", "")))
     first = [_innermost(optimizer)] if optimizer is not None else []
     others = [_innermost(o) for o in also]
     wanted = leave_first_rank(model, path)
@@ -82,6 +79,23 @@ def join(
             raise
         already = "%s; this script has rank %s and may close it" % (refused, ", ".join(mine))
         raise Refused(already) from None
+
+
+def _called(node: object) -> str:
+    """The name or the path that was given for a node."""
+    try:
+        called = os.fsdecode(node)  # type: ignore[arg-type]  # TypeError for what is no path
+        os.fsencode(called)
+    except (TypeError, UnicodeError):
+        called = "\0"
+    if "\0" in called:
+        raise ValueError(
+            "node is %.60r, accepted: the path of a node's socket, or the name of a node here"
+            % (node,)
+        )
+    if not called:
+        raise ValueError("no node: give node=PATH or set GRAPEVINE_NODE")
+    return called
 
 
 def _refuse_mistakes(model: object, optimizer: object, also: object) -> None:

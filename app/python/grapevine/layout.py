@@ -2,8 +2,9 @@
 
 *Trained* are the parameters in the optimizer's groups, in the model's order: they gossip. *Aside*
 are the model's float buffers (statistics of batch norm): they stay the script's own and are
-averaged for means, those of fp64 in fp64. Integers stay local. Frozen parameters outside the
-optimizer are not joined.
+averaged for means, those of fp64 in fp64. Integers stay local, and so do buffers whose elements
+have no memory of their own (sparse, expanded). Frozen parameters outside the optimizer are not
+joined.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer
         raise ValueError("there is nothing to train: no parameter of the model is in the optimizer")
     kept = set(model.state_dict(keep_vars=True))
     for name, slots, key, buffer in held_by(model, "_buffers"):
-        if buffer.is_floating_point() and name in kept:
+        if name in kept and buffer.is_floating_point() and _has_own_memory(buffer):
             _add(layout, seen, alike, Joined(name, buffer, slots, key))
     layout.tensors.sort(key=lambda joined: joined.dtype == torch.float64)
     _refuse_overlaps(layout)
@@ -221,10 +222,21 @@ def _refuse_type(name: str, parameter: torch.Tensor) -> None:
     if parameter.dtype not in TRAINABLE:
         accepted = "accepted: float32, bfloat16, float16"
         raise ValueError("%s is %s, %s" % (name, str(parameter.dtype)[len("torch.") :], accepted))
-    if parameter.device.type == "meta" or parameter.layout != torch.strided:
+    if not _is_plain(parameter):
         raise ValueError("%s has no memory of its own on a device: it cannot be joined" % name)
     if _overlaps_itself(parameter):
         raise ValueError("%s has elements that share their memory (expand?): refused" % name)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is in memory, at one address for each of its elements."""
+    return not (
+        tensor.device.type == "meta" or tensor.layout != torch.strided or tensor.is_nested
+    )
+
+
+def _has_own_memory(tensor: torch.Tensor) -> bool:
+    return _is_plain(tensor) and not _overlaps_itself(tensor)
 
 
 def _refuse_sharded(model: torch.nn.Module) -> None:

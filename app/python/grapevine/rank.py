@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Sized, Tuple, Union
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.hooks import RemovableHandle
 
 from . import blobs, reports
 from .given import real, whole
@@ -25,6 +26,8 @@ from .watching import Farewell, OptimizerSteps, Watch
 from .wire import Connection, Flag, Kind, NodeGone, Record, Refused
 
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
+_farewells: weakref.WeakKeyDictionary[torch.optim.Optimizer, RemovableHandle]
+_farewells = weakref.WeakKeyDictionary()  # the hooks of optimizers whose rank is closed
 
 
 class Rank:
@@ -74,6 +77,9 @@ class Rank:
         self._hooks += [o.register_step_post_hook(self._after) for o in first]
         self._hooks += [o.register_step_post_hook(self._leave_step) for o in also]
         self._optimizers = first
+        for optimizer in first + also:
+            if optimizer in _farewells:
+                _farewells.pop(optimizer).remove()  # its steps are in this rank now
         _ranks.add(self)
 
     def __enter__(self) -> Rank:
@@ -289,12 +295,12 @@ class Rank:
                 "mean_state_dict()"
             )
         mean = self._mean()
-        self._swapped = True
+        before, self._swapped = self._swapped, True  # it may be within another `with rank.mean()`
         try:
             with put_into_model(mean):
                 yield self.model
         finally:
-            self._swapped = False
+            self._swapped = before
             self._seat.give_memory_back()
 
     def finish(self, timeout: Optional[float] = None) -> Dict[str, Any]:
@@ -341,7 +347,8 @@ class Rank:
             self._end("is closed")
             for hook in self._hooks:
                 hook.remove()  # it refers to the rank; the farewell does not
-            self._hooks = [o.register_step_post_hook(self._farewell) for o in self._optimizers]
+            for optimizer in self._optimizers:
+                _farewells[optimizer] = optimizer.register_step_post_hook(self._farewell)
         if moved:
             self._tell_moved("their present values are in no rank")
 

@@ -25,7 +25,7 @@ def number(value: Any) -> float:
     """Of a number, or of a tensor that is one. Raises ValueError for anything else."""
     try:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise ValueError("%.60r is no number" % (value,)) from None
 
 

@@ -142,6 +142,8 @@ class Sampler(torch.utils.data.Sampler[int]):
         If this script continues the rank's last one and starts from epoch 0, its epochs are counted
         from the position of the last one: no order comes twice.
         """
+        if whole(epoch, 0) is None:
+            raise ValueError("epoch is %r, accepted: 0 or a larger whole number" % (epoch,))
         if self._goes_on:
             self._shift = max(0, self.passes - epoch)
         if epoch + self._shift != self.passes:
