@@ -307,10 +307,17 @@ CommandLine read_command_line(int argc, char** argv) {
     return app.help();
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
+  } catch (const CLI::ArgumentMismatch& e) {
+    const std::string_view said = e.what();  // "--lr: 1 required X missing"
+    const std::string_view option = said.substr(0, said.find(':'));
+    return user_error(said.ends_with(" missing")
+                          ? fmt::format("{} has no value, accepted: one", option)
+                          : std::string(said));
   } catch (const CLI::ParseError& e) {
     return user_error(e.what());
   }
-  for (size_t k = 0; k < std::size(kCommands); ++k) {
+  const auto before = app.remaining();  // words before the command, or in place of one
+  for (size_t k = 0; k < std::size(kCommands) && before.empty(); ++k) {
     if (!subs[k]->parsed()) continue;
     if (const auto extra = subs[k]->remaining(); !extra.empty())
       return unknown_option(extra.front(), kCommands[k]);
@@ -318,12 +325,11 @@ CommandLine read_command_line(int argc, char** argv) {
     if (!options) return options.error();
     return Invocation{kCommands[k].run, std::move(*options)};
   }
-  const auto extra = app.remaining();
-  if (extra.empty()) return app.help();
+  if (before.empty()) return app.help();
   std::string accepted;
   for (const CommandRow& row : kCommands)
     accepted += (accepted.empty() ? "" : ", ") + std::string(row.name);
-  return user_error(fmt::format("unknown command {}, accepted: {}", extra.front(), accepted));
+  return user_error(fmt::format("unknown command {}, accepted: {}", before.front(), accepted));
 }
 
 }  // namespace grapevine

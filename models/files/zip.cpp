@@ -70,9 +70,15 @@ const ZipEntry* Zip::find(const std::string& name) const {
 
 Result<Bytes> Zip::read(const ZipEntry& entry, uint64_t first, uint64_t count) const {
   zip_stat_t about;
+  if (zip_stat_index(archive_.get(), entry.index, 0, &about) != 0) return damaged();
+  if (about.encryption_method != ZIP_EM_NONE)
+    return world_error("is encrypted, accepted: records that are stored or deflated");
+  if (!zip_compression_method_supported(about.comp_method, 0))
+    return world_error(fmt::format(
+        "is packed by method {} of zip, accepted: records that are stored or deflated",
+        about.comp_method));
   const Record record(zip_fopen_index(archive_.get(), entry.index, 0));
-  if (!record || zip_stat_index(archive_.get(), entry.index, 0, &about) != 0 ||
-      first > entry.size || count > entry.size - first)
+  if (!record || first > entry.size || count > entry.size - first)
     return damaged();
   if (Status fits = fits_in_memory(count); !fits) return fits.error();
   Bytes bytes(count);

@@ -122,6 +122,7 @@ TEST_CASE("an unknown option is refused with the three nearest, or with whose it
 
 TEST_CASE("an unknown command and a stray argument are refused with what is accepted") {
   check_refused("fly", 2, {"fly", "accepted: train, simulate, topology"});
+  check_refused("fly simulate --gradients 8", 2, {"fly", "accepted: train, simulate, topology"});
   check_refused("simulate ring", 2, {"\"ring\"", "accepted: options"});
   check_refused("launch --guests 2 python train.py", 2,
                 {"\"python\"", "accepted: options, scripts behind --"});
@@ -134,6 +135,7 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
 }
 
 TEST_CASE("a value that is none is refused with its text") {
+  check_refused("simulate --lr", 2, {"--lr has no value, accepted: one"});
   check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});
   check_refused("simulate --ranks 99999999999", 2,
                 {"accepted: a whole number, at most 2147483647"});

@@ -154,6 +154,21 @@ TEST_CASE("an npz file that is cut anywhere, or flipped anywhere, is refused or 
   }
 }
 
+TEST_CASE("an npz file packed in another way or encrypted is not said to be damaged") {
+  const Scratch scratch;
+  const auto with = [&](size_t behind, uint8_t value) {
+    Bytes file = npz(four());
+    for (size_t at = 0; at + 12 < file.size(); ++at) {
+      if (file[at] != 'P' || file[at + 1] != 'K' || file[at + 3] != file[at + 2] + 1) continue;
+      if (file[at + 2] == 1) file[at + 8 + behind] = value;  // in the directory
+      if (file[at + 2] == 3) file[at + 6 + behind] = value;
+    }
+    return refused(scratch.file("own.npz", file));
+  };
+  CHECK_THAT(with(2, 97), Contains("is packed by method 97 of zip, accepted: "));
+  CHECK_THAT(with(0, 1), Contains("is encrypted, accepted: "));
+}
+
 TEST_CASE("sizes that an npz file only announces are not believed") {
   const Scratch scratch;
   const auto with = [&](const Array& inputs) {
