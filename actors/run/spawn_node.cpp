@@ -88,10 +88,15 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& object
   return hello;
 }
 
+// In rounds a neighbour is at most one phase ahead, so of each edge two messages may be here and
+// one be in use. With fewer slots the messages of the next phase would keep out those that are
+// awaited, and all ranks would wait for ever. The graph may become the complete one, and others may
+// join.
 std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& s) {
-  const auto here = static_cast<size_t>(ranks_here(s));
-  return std::make_shared<Arrivals>(payload_bytes, 16 * here + 64,
-                                    16 * static_cast<size_t>(s.ranks) * here + 64);
+  const auto here = static_cast<size_t>(ranks_here(s)), all = static_cast<size_t>(s.ranks);
+  const bool in_rounds = method_named(s.method).pattern == Pattern::rounds;
+  const size_t frames = std::max<size_t>(16, in_rounds ? 3 * 2 * all : 0) * here + 64;
+  return std::make_shared<Arrivals>(payload_bytes, frames, 16 * all * here + 64);
 }
 
 struct Handles {

@@ -243,6 +243,13 @@ TEST_CASE("launch starts them, sums what they did and prints one object") {
   CHECK(told["processes"].size() == 2);
 }
 
+TEST_CASE("many ranks of two processes take rounds together on the complete graph") {
+  const auto told = json_of(
+      "launch --nodes 2 --ranks 16 --method d_psgd --topology complete --objective quadratic "
+      "--gradients 3200 --until 60 --quiet");
+  CHECK(told["gradients"] == 3200);
+}
+
 TEST_CASE("under torchrun's and Slurm's variables processes find each other without an option") {
   const std::string port = free_port_of_jobs();
   constexpr int kInverse = 4221;  // of the 6181 by which a job's number makes its port
