@@ -136,6 +136,8 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
 
 TEST_CASE("a value that is none is refused with its text") {
   check_refused("simulate --lr", 2, {"--lr has no value, accepted: one"});
+  for (const std::string option : {"join", "advertise", "listen", "out", "resume", "method"})
+    check_refused("node --" + option + " ''", 2, {option + " is empty, accepted: a value"});
   check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});
   check_refused("simulate --ranks 99999999999", 2,
                 {"accepted: a whole number, at most 2147483647"});
