@@ -239,12 +239,16 @@ namespace {
 CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, const std::vector<StateActor>& states,
                                      const std::shared_ptr<Counters>& counters,
-                                     const CheckpointOrders& orders, double trained_s,
-                                     const Sink& sink) {
-  constexpr double kPoll_s = 0.1;
+                                     const RunHooks& hooks) {
+  const CheckpointOrders& orders = hooks.checkpoints;
   if (!orders.write) return {};
-  CheckpointerDependencies deps{clock,   states,    counters, ranks_here(s),
-                                kPoll_s, trained_s, orders,   sink};
+  CheckpointerDependencies deps{.clock = clock,
+                                .states = states,
+                                .counters = counters,
+                                .ranks = ranks_here(s),
+                                .trained_s = hooks.resumption.trained_s,
+                                .orders = orders,
+                                .sink = hooks.sink};
   if (s.clock == Clock::simulated)
     deps.look_s = orders.every_steps > 0 ? s.gradient_s / 2 : orders.every_s;
   const bool looks = deps.look_s > 0;
@@ -360,9 +364,7 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
       .done = std::move(done)});
   const FaultsActor faults = spawn_faults(system, {clock, s.plan, s.ranks, node, site.membership});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
-  const CheckpointerActor checkpointer =
-      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints,
-                         hooks.resumption.trained_s, hooks.sink);
+  const auto checkpointer = spawn_checkpointer(system, clock, s, states, counters, hooks);
   return {.node = node,
           .manager = manager,
           .membership = site.membership,

@@ -322,7 +322,7 @@ CommandLine read_command_line(int argc, char** argv) {
     if (const auto extra = subs[k]->remaining(); !extra.empty())
       return unknown_option(extra.front(), kCommands[k]);
     // Of `--join "$FIRST"`, where FIRST is not set: without it a node would train alone.
-    const auto none = std::ranges::find(given[k], std::string(), &ConfigEntry::value);
+    const auto none = std::ranges::find(given[k], std::string(), &ConfigEntry::text);
     if (none != given[k].end())
       return user_error(fmt::format("{} is empty, accepted: a value", none->name));
     auto options = resolve(kCommands[k].command, given[k], script);
