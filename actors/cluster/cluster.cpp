@@ -361,7 +361,9 @@ void Cluster::on_heard(Heard& heard) {
 void Cluster::tell_work() {
   if (!membership_ || !may_pool(*deps_.settings)) return;
   auto others = std::make_shared<std::vector<MemberWork>>(work_of_others(*membership_));
-  if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
+  if (others->empty()) return;
+  const uint64_t self = id_of(membership_->self().key);
+  send(parts_.node, WorkHeard{self, membership_->work_before(), std::move(others)});
 }
 
 // The rates measured here are used when the others are told them.

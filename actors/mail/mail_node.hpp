@@ -66,7 +66,8 @@ struct ChangeRank {
 };  // answered with a line about the rank, or an error
 /// The work that the members of the run have reported (actors/rank/work_pool.hpp).
 struct WorkHeard {
-  uint64_t before = 0;  // of this process, in earlier lives
+  uint64_t self = 0;    // the id of this process
+  uint64_t before = 0;  // its work in earlier lives
   std::shared_ptr<const std::vector<MemberWork>> others;
 };
 struct Begin {

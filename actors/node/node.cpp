@@ -127,7 +127,7 @@ void Node::tell_work() {
 
 void Node::hear(const WorkHeard& heard) {
   if (!deps_.pool || end_.has_begun()) return;
-  deps_.pool->hear(deps_.clock.now(), heard.before, *heard.others);
+  deps_.pool->hear(deps_.clock.now(), heard.self, heard.before, *heard.others);
   for (const std::string& node : deps_.pool->too_fast()) {
     Alarm alarm;
     alarm.what = Alarm::What::liar;

@@ -11,10 +11,11 @@ namespace grapevine {
 
 namespace {
 
-// The longest usual time between two reports.
-constexpr double kNewsAtMost_s = 2;
+// Between two reports of a member: the longest usual time, and the longest that few exceed.
+constexpr double kNewsAtMost_s = 2, kFewNewsAtMost_s = 4;
 constexpr double kSilent = 4;                           // usual times between two reports
 constexpr double kTellLeast_s = 0.05, kTellMost_s = 1;  // between two reports of this process
+constexpr double kAtOnce = 8, kTurn_s = 1;              // ranks that begin again, and how often
 constexpr double kTellsUntilTheEnd = 10;
 // Ranks know the progress, and with it the learning rate, to a part of this. All members together
 // make no more than one report in kTellLeast_s for it.
@@ -51,9 +52,24 @@ void WorkPool::took(uint64_t gradients) {
   taken_ += gradients;
 }
 
-bool WorkPool::is_enough(double now) const {
+bool WorkPool::is_enough(double now) {
   const Lock lock(mutex_);
-  return enough(taken_by_all(now));
+  return waits(now);
+}
+
+bool WorkPool::waits(double now) {
+  const double taken = taken_by_all(now);
+  if (enough(taken)) {
+    enough_s_ = now;
+    return true;
+  }
+  if (enough_s_ < 0) return false;
+  const double turns = 1 + std::floor((now - enough_s_) / kTurn_s);
+  double before = 0;  // ranks of waiting members that begin before those here
+  for (const auto& [id, m] : others_)
+    if (id < self_ && m.told.is_live && m.told.number >= kTellsAPace && m.told.per_second == 0)
+      before += m.told.ranks;
+  return before >= static_cast<double>(wanted_) - taken + turns * kAtOnce;
 }
 
 bool WorkPool::is_complete() const {
@@ -86,19 +102,22 @@ uint64_t WorkPool::told_by_all() const {
 
 double WorkPool::taken_by_all(double now) const {
   auto taken = static_cast<double>(told_by_all());
+  double untold = 0;
   for (const auto& [id, m] : others_)
-    taken += untold(now, m);
-  return taken;
+    untold += untold_by(now, m);
+  return taken + std::floor(untold);
 }
 
-double WorkPool::untold(double now, const Member& m) const {
+double WorkPool::untold_by(double now, const Member& m) const {
   const double since = now - m.heard_s;
-  if (!m.told.is_live || m.is_doubted || since > kSilent * m.news_s) return 0;
+  if (!m.told.is_live || m.is_doubted || since > kSilent * std::min(m.news.mean_s(), kNewsAtMost_s))
+    return 0;
   if (m.told.number >= kTellsAPace)
-    return std::floor(pace(m) * (m.late_s + std::clamp(since, 0.0, m.news_s)));
+    return pace(m) *
+           (m.late_s + std::clamp(since, 0.0, std::min(m.news.most_s(), kFewNewsAtMost_s)));
   const double as_here =
       static_cast<double>(taken_ - m.own_before) / ranks_ * static_cast<double>(m.told.ranks);
-  return std::floor(std::max(0.0, as_here - static_cast<double>(m.credit)));
+  return std::max(0.0, as_here - static_cast<double>(m.credit));
 }
 
 // --- the reports of the others
@@ -151,7 +170,7 @@ void WorkPool::credit(Member& m) {
 void WorkPool::time(Member& m, double now, double counted_before_s) {
   constexpr double kKept = 0.75;
   const double since = now - m.heard_s, way = now - m.told.counted_s;
-  m.news_s = std::min(kNewsAtMost_s, m.news_s + (since - m.news_s) / 4);
+  m.news.add(since);
   const bool is_new = m.told.counted_s < counted_before_s;
   m.way_s = is_new ? way : std::min(way, m.way_s + kClocksDrift * since);
   m.late_s = std::min(way - m.way_s, kLateAtMost_s);
@@ -160,8 +179,10 @@ void WorkPool::time(Member& m, double now, double counted_before_s) {
   m.heard_s = now;
 }
 
-void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& all) {
+void WorkPool::hear(double now, uint64_t self, uint64_t before,
+                    const std::vector<MemberWork>& all) {
   const Lock lock(mutex_);
+  self_ = self;
   before_ = std::max(before_, before);
   for (auto& [id, m] : others_)
     m.told.is_live = false;  // a member that is not in the list has gone
@@ -170,7 +191,7 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
     const auto [at, first] = others_.try_emplace(told.id);
     Member& m = at->second;
     if (first) {
-      m = {.told = told, .heard_s = now, .news_s = kTellMost_s, .allowed_s = now};
+      m = {.told = told, .heard_s = now, .allowed_s = now};
       m.way_s = told.number > 0 ? now - told.counted_s : std::numeric_limits<double>::infinity();
       m.allowed = fastest_ * told.ranks;
       m.own_before = taken_;
@@ -196,7 +217,7 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
 
 WorkPool::Own WorkPool::tell(double now) {
   const Lock lock(mutex_);
-  const bool waits = enough(taken_by_all(now));
+  const bool waits = this->waits(now);
   if (const double since = now - told_s_; since > 0) {
     const double rate = static_cast<double>(taken_ - last_told_) / since;
     rate_ = rate_ == 0 || waits ? rate : rate_ + (rate - rate_) / 2;

@@ -7,18 +7,21 @@
 //   rate_m     the pace of m's ranks; r is its median over all ranks
 //
 //   told       = own + sum_m told_m
-//   taken(now) = own + sum_m (told_m + floor(rate_m (late_m + min(now - heard_m, news_m))))
+//   taken(now) = own + sum_m told_m + floor(sum_m rate_m (late_m + min(now - heard_m, news_m)))
 //
-// heard_m is the time of m's last report, news_m the usual time between two reports. late_m is how
-// much longer this report was on its way than the fastest one of m: where many processes share a
-// core, seconds. It follows from the time of m's own clock at which m counted. The second term is 0
-// if m is suspect or dead, or has been silent for four such times. Until m has reported a pace, its
-// ranks are assumed to be as fast as those here.
+// heard_m is the time of m's last report, news_m the time between two reports that few exceed (mean
+// and four deviations, at most 4 s). late_m is how much longer this report was on its way than the
+// fastest one of m: where many processes share a core, seconds. It follows from the time of m's own
+// clock at which m counted. The last term has nothing of an m that is suspect or dead, or has been
+// silent for four usual times. Until m has reported a pace, its ranks are assumed to be as fast as
+// those here.
 //
 // Ranks begin gradients while taken(now) < N, and again when it falls below N because a member has
-// died or become slower. The run is finished when told >= N. So N is always reached, and no rank
-// waits for a step of another one. Too many gradients are taken by at most one per rank, plus those
-// between two reports. In one process both counts are exact and equal.
+// died or become slower. If many wait and few gradients are missing, all would begin before they
+// hear of each other: eight more than are missing begin at once, in the order of the members' ids,
+// and eight more each second. The run is finished when told >= N. So N is always reached, and no
+// rank waits for a step of another one. Too many gradients are taken by at most one per rank, plus
+// those between two reports. In one process both counts are exact and equal.
 //
 // A member may lie about its pace and its clock. Its pace counts up to twice the pace at which its
 // credited count grows, and up to `fastest` times r per rank; late_m counts up to 8 s. So a member
@@ -42,6 +45,7 @@
 
 #include "actors/settings/member_work.hpp"
 #include "kernels/base/mutex.hpp"
+#include "kernels/base/smoothed_time.hpp"
 
 namespace grapevine {
 
@@ -57,14 +61,14 @@ class WorkPool {
   void had_taken(uint64_t more);      // in an earlier life of the ranks here
   uint64_t wanted() const;            // N
   void took(uint64_t gradients = 1);  // by a rank here
-  bool is_enough(double now) const;   // taken(now) >= N: begin no gradient, and ask again later
+  bool is_enough(double now);         // begin no gradient, and ask again later
   bool is_complete() const;           // told >= N
   double progress(double now) const;  // taken(now) / N, 0 to 1; NaN: N is 0
   uint64_t taken(double now) const;
 
-  /// `before`: the gradients of the ranks here before this process began, as other nodes remember.
-  /// A member that is no longer in the list is gone.
-  void hear(double now, uint64_t before, const std::vector<MemberWork>&);
+  /// `self`: this process's id. `before`: the gradients of the ranks here before this process
+  /// began, as other nodes remember. A member that is no longer in the list is gone.
+  void hear(double now, uint64_t self, uint64_t before, const std::vector<MemberWork>&);
   /// This process's report to the others: its work since it began, and when to report again.
   struct Own {
     uint64_t taken = 0;
@@ -79,7 +83,8 @@ class WorkPool {
  private:
   struct Member {
     MemberWork told;
-    double heard_s = 0, news_s = 0, allowed_s = 0;
+    double heard_s = 0, allowed_s = 0;
+    SmoothedTime news{1};  // between its reports; it makes one a second at least
     double way_s = 0;   // of its fastest report, plus the difference of its clock and the one here
     double late_s = 0;  // of its last report
     double gained = 0, gained_s = 0;  // by its last few reports, in credit and time
@@ -93,9 +98,10 @@ class WorkPool {
   bool enough(double taken) const GV_REQUIRES(mutex_) {
     return wanted_ > 0 && taken >= static_cast<double>(wanted_);
   }
+  bool waits(double now) GV_REQUIRES(mutex_);
   uint64_t told_by_all() const GV_REQUIRES(mutex_);
   double taken_by_all(double now) const GV_REQUIRES(mutex_);
-  double untold(double now, const Member&) const GV_REQUIRES(mutex_);
+  double untold_by(double now, const Member&) const GV_REQUIRES(mutex_);
   double median_rate() const GV_REQUIRES(mutex_);
   double pace(const Member&) const GV_REQUIRES(mutex_);
   uint64_t first_credit(const MemberWork&, const std::vector<MemberWork>& all) const
@@ -108,6 +114,8 @@ class WorkPool {
   const double ranks_, fastest_;
   uint64_t before_ GV_GUARDED_BY(mutex_), taken_ GV_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Member> others_ GV_GUARDED_BY(mutex_);
+  uint64_t self_ GV_GUARDED_BY(mutex_) = 0;
+  double enough_s_ GV_GUARDED_BY(mutex_) = -1;  // when taken(now) was last N; before: -1
   // The last known pace of a rank; 0: unknown, and credits have no bound.
   double median_ GV_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> doubted_ GV_GUARDED_BY(mutex_);

@@ -21,7 +21,7 @@ MemberWork member(uint64_t id, uint64_t number, uint64_t taken, double rate = 0,
 void hear(WorkPool& pool, double now, uint64_t before, std::vector<MemberWork> all) {
   for (MemberWork& told : all)
     told.counted_s = now;
-  pool.hear(now, before, all);
+  pool.hear(now, 0, before, all);
 }
 
 /// The number of gradients that a rank here takes, one after the other.
@@ -67,10 +67,10 @@ TEST_CASE("others are credited with their pace for the usual time between their 
   hear(pool, 0, 0, {member(7, 2, 100, 50)});
   CHECK(pool.progress(0) == Approx(0.1));
   CHECK(pool.progress(0.5) == Approx(0.125));
-  CHECK(pool.progress(3) == Approx(0.15));
-  CHECK(takes(pool, 3) == 850);
-  CHECK_FALSE(pool.is_complete());  // 100 and 850 were told
-  hear(pool, 3.5, 0, {member(7, 3, 150)});
+  CHECK(pool.progress(3.5) == Approx(0.25));
+  CHECK(takes(pool, 3.5) == 750);
+  CHECK_FALSE(pool.is_complete());  // 100 and 750 were told
+  hear(pool, 3.8, 0, {member(7, 3, 250)});
   CHECK(pool.is_complete());
 }
 
@@ -166,7 +166,7 @@ TEST_CASE(
     for (uint64_t id = 1; id <= 6; ++id)
       silent.push_back(member(id, 0, 0));
     silent.push_back(member(9, 0, 0));
-    pool.hear(now, 0, silent);
+    pool.hear(now, 0, 0, silent);
     for (; !pool.is_complete() && now < 1000; now += LiarOfWork::kEach_s, ++number) {
       std::vector<MemberWork> told;
       for (uint64_t other = 1; other <= 6; ++other) {
@@ -174,7 +174,7 @@ TEST_CASE(
         told.back().counted_s = now;
       }
       told.push_back(liar.report(now));
-      pool.hear(now, 0, told);
+      pool.hear(now, 0, 0, told);
       pool.tell(now);
       if (pool.is_enough(now)) continue;
       pool.took();
@@ -191,19 +191,19 @@ TEST_CASE("a report that was long on its way counts from when it was made") {
   WorkPool pool(100'000, 0, 1);
   MemberWork told = member(7, 2, 0, 50);
   told.counted_s = 500;  // its clock is 500 s ahead
-  pool.hear(0, 0, {told});
+  pool.hear(0, 0, 0, {told});
   for (int k = 1; k <= 40; ++k) {
     const double late_s = k < 20 ? 0 : 3;
     told.number++;
     told.taken = static_cast<uint64_t>(50 * k);
     told.counted_s = 500 + k;
-    pool.hear(k + late_s, 0, {told});
+    pool.hear(k + late_s, 0, 0, {told});
     INFO(k);
     CHECK_THAT(pool.taken(k + late_s), Catch::WithinAbs(50 * (k + late_s), 5));
   }
   told.number++;
   told.counted_s = 1;  // a new process of the member, with a new clock
-  pool.hear(44, 0, {told});
+  pool.hear(44, 0, 0, {told});
   CHECK(pool.taken(44) == 2000);
 }
 
@@ -216,6 +216,31 @@ TEST_CASE("a member that reports a pace and does no work keeps no rank from its 
     pool.tell(now);
   }
   CHECK(pool.is_complete());
+}
+
+TEST_CASE("where many wait and few gradients are missing, few begin again at once") {
+  constexpr uint64_t kMembers = 64, kEach = 10, kMissing = 3;
+  const auto beginning = [&](double waited_s) {
+    int count = 0;
+    for (uint64_t self = 1; self <= kMembers; ++self) {
+      WorkPool pool(kMembers * kEach + kMissing, 0, 1);
+      pool.took(kEach);
+      const auto others = [&](uint64_t number, double pace) {
+        std::vector<MemberWork> all;
+        for (uint64_t id = 1; id <= kMembers; ++id)
+          if (id != self) all.push_back(member(id, number, kEach, pace));
+        return all;
+      };
+      pool.hear(0, self, 0, others(2, 1));
+      CHECK(pool.is_enough(0.5));
+      pool.hear(0.5, self, 0, others(3, 0));
+      count += !pool.is_enough(0.5 + waited_s);
+    }
+    return count;
+  };
+  CHECK(beginning(0) == kMissing + 8);
+  CHECK(beginning(1.5) == kMissing + 16);
+  CHECK(beginning(9) == kMembers);
 }
 
 TEST_CASE("members without ranks in the graph have no work that counts") {
