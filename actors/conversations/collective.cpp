@@ -10,7 +10,7 @@ namespace grapevine {
 namespace {
 constexpr int kRoundLate = 0, kTakeAgain = 1;  // timers
 constexpr uint64_t kRoundsAhead = 1;           // rounds that a neighbour may be ahead of this rank
-constexpr double kSlowestAsk = 4;              // between two requests, in units of the first wait
+constexpr double kSlowestAsk = 4;              // between two requests, in units of the patience
 }  // namespace
 
 void Collective::view(double now, const View& view, Effects& out) {
@@ -26,7 +26,6 @@ void Collective::view(double now, const View& view, Effects& out) {
   ++views_;
   round_ = 0;
   gone_from_ = kNone;
-  patience_ = {};
   meetings_ = view.epoch == 1 ? 0 : options_.vectors;  // in the first epoch all ranks begin alike
   running_ = false;
   untaken_ = 0;
@@ -40,11 +39,9 @@ int Collective::vector() const {
   return round_ < static_cast<uint64_t>(meetings_) ? static_cast<int>(round_) + 1 : 0;
 }
 
-uint64_t Collective::place_of(uint64_t round, int part) const {
-  return round * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part);
+uint64_t Collective::ticket(int part) const {
+  return views_ << 48 | (round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part));
 }
-
-uint64_t Collective::ticket(int part) const { return views_ << 48 | place_of(round_, part); }
 
 Collective::Chunk Collective::chunk(int index) const {
   const auto n = static_cast<size_t>(n_);
@@ -105,7 +102,7 @@ void Collective::begin(double now, Effects& out) {
   untaken_ = 1;
   again_.clear();
   take(0, out);
-  wait(now, out);
+  wait(now, patience(), out);
   advance(now, out);
 }
 
@@ -149,7 +146,7 @@ void Collective::advance(double now, Effects& out) {
       }
     }
     arrived_.erase(found);
-    wait(now, out);
+    wait(now, patience(), out);
   }
   // Data that is still to be taken must not change.
   if (running_ && untaken_ == 0) finish(now, n_, out);
@@ -200,26 +197,24 @@ void Collective::frame(double now, const FrameHeader& m, const Payload& payload,
                         (payload || m.count == 0);
   if (!expected) return void(++counts_.protocol_errors);
   if (m.number > round_ + kRoundsAhead) return void(++counts_.lost);
-  const uint64_t place = place_of(m.number, static_cast<int>(m.part));
   const bool old = m.number < round_ ||
                    (m.number == round_ && running_ && static_cast<int>(m.part) < next_part_);
   if (old || !arrived_.emplace(std::pair{m.number, static_cast<int>(m.part)}, payload).second) {
     ++counts_.repeated;
-    return patience_.repeated(place);
+    return;
   }
-  patience_.came(place, static_cast<uint64_t>(n_));  // it is never further ahead
   advance(now, out);
 }
 
 void Collective::drain(double now, Effects& out) {
   draining_ = true;
   const bool waits = running_ && next_part_ < parts();
-  if (waits && first_patience_s() < options_.patience_s) wait(now, out);
+  if (waits && patience() < options_.patience_s) wait(now, patience(), out);
 }
 
-void Collective::wait(double now, Effects& out) {
-  wait_s_ = patience_.times() * first_patience_s();
-  out.arms.push_back({kRoundLate, now + wait_s_});
+void Collective::wait(double now, double patience_s, Effects& out) {
+  patience_s_ = patience_s;
+  out.arms.push_back({kRoundLate, now + patience_s});
 }
 
 void Collective::timer(double now, int id, Effects& out) {
@@ -230,10 +225,8 @@ void Collective::timer(double now, int id, Effects& out) {
   }
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
-  if (patience_.ask(place_of(round_, next_part_))) out.suspects.push_back(left_);
-  const double most_s = kSlowestAsk * patience_.times() * first_patience_s();
-  wait_s_ = std::min(2 * wait_s_, most_s);
-  out.arms.push_back({kRoundLate, now + wait_s_});
+  if (patience_s_ > patience()) out.suspects.push_back(left_);
+  wait(now, std::min(2 * patience_s_, kSlowestAsk * patience()), out);
 }
 
 std::vector<EdgeCount> Collective::edge_counts() const {

@@ -24,7 +24,6 @@
 #include <map>
 
 #include "actors/conversations/conversation.hpp"
-#include "actors/conversations/patience.hpp"
 
 namespace grapevine {
 
@@ -32,9 +31,8 @@ struct CollectiveOptions {
   int rank = 0;
   size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
-  int vectors = 1;  // of the rule (CollectiveRule::vectors)
-  // A part that is this late is requested, then ever more rarely. A rank learns whether its left
-  // neighbour needs more patience.
+  int vectors = 1;  // of the rule
+  // A part that is this late is requested, then ever more rarely.
   double patience_s = 1e-2;
   double patience_at_end_s = kNever;  // the same in a drain, if less: no rank computes then
   bool finishes = false;              // a drain waits for the end of the present round
@@ -70,7 +68,6 @@ class Collective final : public Conversation {
   Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
   Chunk sent_chunk(int part) const;
-  uint64_t place_of(uint64_t round, int part) const;
   uint64_t ticket(int part) const;
   void send(int to, FrameKind, uint64_t round, int part, const Payload&, Effects&);
   void send_part(uint64_t round, int part, Payload, Effects&);
@@ -79,11 +76,11 @@ class Collective final : public Conversation {
   void begin(double now, Effects&);
   void advance(double now, Effects&);
   void finish(double now, int contributions, Effects&);
-  double first_patience_s() const {
+  double patience() const {
     return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
                      : options_.patience_s;
   }
-  void wait(double now, Effects&);
+  void wait(double now, double patience_s, Effects&);
 
   CollectiveOptions options_;
   View view_;
@@ -100,8 +97,7 @@ class Collective final : public Conversation {
   // Parts of the round that were requested from the state and have not come.
   int untaken_ = 0;
   std::vector<int> again_;  // of those, the ones for which no buffer was free
-  Patience patience_;       // with the left neighbour
-  double wait_s_ = 0, applied_at_ = -1;
+  double patience_s_ = 0, applied_at_ = -1;
   std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;
 };

@@ -11,6 +11,7 @@ namespace grapevine {
 namespace {
 
 constexpr int kPhaseLate = 0, kWriteAgain = 1;  // timers
+constexpr double kPatienceMost = 64;            // times the first patience
 constexpr size_t kEarlyMost = 256;              // frames of later epochs
 constexpr uint64_t kPhasesAhead = 256;          // phases that a neighbour may be ahead of this rank
 
@@ -141,7 +142,7 @@ void Rounds::advance(double now, Effects& out) {
     Peer& peer = peers_[senders_[k]];
     const auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
                                     [&](const Arrived& a) { return a.number == number_; });
-    if (found == peer.arrived.end()) return wait(now, out);
+    if (found == peer.arrived.end()) return wait(now, patience(), out);
     incoming[k] = *found;
   }
   for (const size_t k : senders_) {
@@ -184,7 +185,7 @@ void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
 void Rounds::drain(double now, Effects& out) {
   draining_ = true;
   excuse(out);
-  if (active_ && sent_now_ && first_patience_s() < options_.patience_s) wait(now, out);
+  if (active_ && sent_now_ && patience() < options_.patience_s) wait(now, patience(), out);
 }
 
 // For the next step, which this rank does not begin: both ends continue without the other's
@@ -230,13 +231,9 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   }
   const bool known = std::any_of(peer.arrived.begin(), peer.arrived.end(),
                                  [&](const Arrived& a) { return a.number == m.number; });
-  if (known || m.number < number_) {
-    peer.patience.repeated(m.number);
-    return void(++counts_.repeated);
-  }
+  if (known || m.number < number_) return void(++counts_.repeated);
   if (m.number > number_ + kPhasesAhead) return void(counts_.protocol_errors += !draining_);
   counts_.lost += !payload;
-  peer.patience.came(m.number, kept());
   peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
   excuse(out);
   if (never_used(m.number)) peer.arrived.back().payload = {};
@@ -266,39 +263,23 @@ void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
   peer.arrived.push_back({m.number, {}, {}});
 }
 
-bool Rounds::is_there(const Peer& peer) const {
-  return std::any_of(peer.arrived.begin(), peer.arrived.end(),
-                     [&](const Arrived& a) { return a.number == number_; });
-}
-
-void Rounds::wait(double now, Effects& out) {
-  double first = kNever;
-  for (const size_t k : senders_) {
-    Peer& peer = peers_[k];
-    if (is_there(peer)) continue;
-    peer.wait_s = peer.patience.times() * first_patience_s();
-    peer.ask_at = now + peer.wait_s;
-    first = std::min(first, peer.ask_at);
-  }
-  out.arms.push_back({kPhaseLate, first});
+void Rounds::wait(double now, double patience_s, Effects& out) {
+  patience_s_ = patience_s;
+  out.arms.push_back({kPhaseLate, now + patience_s});
 }
 
 void Rounds::timer(double now, int id, Effects& out) {
   if (!active_ || !options_.waits) return;
   if (!sent_now_) return id == kWriteAgain ? ask_anew(out) : void();
-  double next = kNever;
   for (const size_t k : senders_) {
-    Peer& peer = peers_[k];
-    if (is_there(peer)) continue;
-    if (peer.ask_at <= now) {
-      send(peer, FrameKind::ask, number_, out);
-      if (peer.patience.ask(number_)) out.suspects.push_back(peer.rank);
-      peer.wait_s = std::min(2 * peer.wait_s, Patience::kMost * first_patience_s());
-      peer.ask_at = now + peer.wait_s;
-    }
-    next = std::min(next, peer.ask_at);
+    const Peer& peer = peers_[k];
+    const bool there = std::any_of(peer.arrived.begin(), peer.arrived.end(),
+                                   [&](const Arrived& a) { return a.number == number_; });
+    if (there) continue;
+    send(peer, FrameKind::ask, number_, out);
+    if (patience_s_ > patience()) out.suspects.push_back(peer.rank);
   }
-  out.arms.push_back({kPhaseLate, next});
+  wait(now, std::min(2 * patience_s_, kPatienceMost * patience()), out);
 }
 
 void Rounds::judged(int peer, Guard::Verdict verdict) {

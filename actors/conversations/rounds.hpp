@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "actors/conversations/conversation.hpp"
-#include "actors/conversations/patience.hpp"
 #include "topologies/schedule.hpp"
 
 namespace grapevine {
@@ -36,9 +35,7 @@ struct RoundsOptions {
   // none. Empty: the neighbours. And the number of phases that another rank may be behind this one.
   std::function<OnePeer(int place, int ranks, uint64_t phase)> partners = {};
   std::function<int(int ranks)> most_behind = {};
-  // A message that is this late is requested, then after twice as long. A rank learns for each
-  // neighbour whether it needs more patience.
-  double patience_s = 1e-2;
+  double patience_s = 1e-2;  // a message that is this late is requested, then after twice as long
   double patience_at_end_s = kNever;  // the same in a drain, if less: no rank computes then
   // A drain waits for the end of the present step. Neighbours in a later step than this rank are
   // told at once that it takes no part.
@@ -76,8 +73,6 @@ class Rounds final : public Conversation {
     double used_at = -1;
     uint64_t next = 0;  // not waits: one after the newest number that came
     uint64_t clipped = 0, not_finite = 0;
-    Patience patience = {};
-    double wait_s = 0, ask_at = kNever;  // of the message that is awaited
     std::vector<Arrived> arrived = {};
   };
   struct Sent {
@@ -107,12 +102,11 @@ class Rounds final : public Conversation {
   void use(double now, Peer&);
   void combine(std::vector<Arrived> incoming, Effects&);
   static void put(Arrived, Apply&);
-  double first_patience_s() const {
+  double patience() const {
     return draining_ ? std::min(options_.patience_s, options_.patience_at_end_s)
                      : options_.patience_s;
   }
-  bool is_there(const Peer&) const;
-  void wait(double now, Effects&);
+  void wait(double now, double patience_s, Effects&);
 
   RoundsOptions options_;
   View view_;
@@ -125,6 +119,7 @@ class Rounds final : public Conversation {
   bool sent_now_ = false;                    // its messages of this phase have been sent
   bool asked_ = false;                       // they are being written again
   bool draining_ = false;
+  double patience_s_ = 0;
   std::vector<Sent> sent_;  // of the last phases, for requests
   std::vector<Early> early_;
   Counts counts_;

@@ -3,7 +3,6 @@
 #include "actors/conversations/rounds.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <variant>
@@ -24,7 +23,6 @@ struct TalkSettings {
   bool one_peer = false;
   size_t buffers = 0;  // of all ranks together
   uint64_t seed = 1;
-  double transfer_s = 0.05;
   double late_s = 0;  // a rank begins its next step within this time
   double empty = 0;   // probability that no buffer is left
   std::vector<LinkFault> faults;
@@ -37,7 +35,7 @@ class Talk {
       : settings_(s),
         graph_(*make_topology(s.graph, s.ranks, 1)),
         random_(s.seed, 0, Purpose::test),
-        transport_({0.01, 0.9, s.transfer_s, 0}, s.faults, s.seed, s.ranks,
+        transport_({0.01, 0.9, 0.05, 0}, s.faults, s.seed, s.ranks,
                    [this](double at, int to, Frame f) {
                      queue_.schedule(at, [this, to, f = std::move(f)] { deliver(to, f); });
                    }),
@@ -61,7 +59,6 @@ class Talk {
 
   uint64_t wrong() const { return wrong_; }      // messages combined that are others, or none
   uint64_t refused() const { return refused_; }  // that found no buffer
-  uint64_t sent() const { return sent_; }
   uint64_t errors() const {
     uint64_t errors = 0;
     for (const auto& node : nodes_)
@@ -147,10 +144,8 @@ class Talk {
   void event(int rank, const std::function<void(Effects&)>& call) {
     Effects out;
     call(out);
-    for (const Send& s : out.sends) {
-      sent_ += s.header.kind == FrameKind::message;
+    for (const Send& s : out.sends)
       transport_.send(queue_.now(), s.header, s.payload.lease);
-    }
     for (const Arm& a : out.arms) {
       node(rank).timers.arm(queue_, a, [this, rank, id = a.timer] {
         event(rank, [&](Effects& more) { node(rank).conversation.timer(queue_.now(), id, more); });
@@ -185,7 +180,7 @@ class Talk {
   SnapshotPool pool_;
   std::vector<std::unique_ptr<Node>> nodes_;
   test::EventQueue queue_;
-  uint64_t steps_ = 0, wrong_ = 0, refused_ = 0, sent_ = 0;
+  uint64_t steps_ = 0, wrong_ = 0, refused_ = 0;
 };
 
 LinkFault loss(double probability) {
@@ -254,55 +249,6 @@ TEST_CASE("while no buffer is left a phase is written again later, and no messag
     refused += talk.refused();
   }
   CHECK(refused > 0);
-}
-
-TEST_CASE("few messages are sent twice when all of them are later than the patience") {
-  for (const char* graph : {"ring", "complete"}) {
-    for (const double transfer_s : {0.6, 2.0, 20.0}) {
-      INFO(graph << ", " << transfer_s << " s");
-      TalkSettings s;
-      s.graph = graph;
-      s.transfer_s = transfer_s;
-      const size_t edges = make_topology(graph, s.ranks, 1)->edges().size();
-      s.buffers = 8 * edges;
-      Talk talk(s);
-      constexpr uint64_t kSteps = 400;
-      REQUIRE(talk.run(kSteps));
-      CHECK(talk.wrong() == 0u);
-      CHECK(static_cast<double>(talk.sent()) < 1.2 * static_cast<double>(2 * edges * kSteps));
-    }
-  }
-}
-
-TEST_CASE("a question that was needed shortens the patience, one that was too early lengthens it") {
-  Patience patience;
-  for (uint64_t number = 1; number <= 8; ++number) {
-    CHECK_FALSE(patience.ask(2 * number));
-    CHECK(patience.ask(2 * number));
-    patience.came(2 * number, 1);
-    patience.repeated(2 * number);
-    CHECK(patience.times() == std::min(Patience::kMost, std::ldexp(1, static_cast<int>(number))));
-  }
-  patience.repeated(5);  // by the link: no question has asked for it
-  CHECK(patience.times() == Patience::kMost);
-  uint64_t number = 100;
-  for (double times = Patience::kMost; times > 1; times /= 2, number += 3) {
-    CHECK(patience.times() == times);
-    patience.ask(number);
-    patience.came(number, 1);
-    patience.came(number + 1, 1);
-    CHECK(patience.times() == times);  // the answer may still come
-    patience.came(number + 2, 1);
-  }
-  CHECK(patience.times() == 1);
-  patience.ask(number);
-  patience.came(number, 1);
-  patience.repeated(number);
-  patience.ask(number + 3);  // twice, for a message that was not sent yet
-  patience.ask(number + 3);
-  patience.came(number + 3, 1);
-  patience.came(number + 5, 1);
-  CHECK(patience.times() == 2);
 }
 
 TEST_CASE("a round that an ending rank has declined it does without the other's message, too") {
