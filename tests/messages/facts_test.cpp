@@ -96,5 +96,5 @@ TEST_CASE("a graph, a fact of rates and a link have bytes of their own, field by
   b.key = {1};
   link();
   all.insert(link_bytes(b, a));
-  CHECK(all.size() == 5u + 6 + 5 + 4);
+  CHECK(all.size() == 5u + 6 + 5 + 5);
 }
