@@ -39,7 +39,7 @@ int AllReduce::vectors(double now) {
 
 // The vector after those of the state is Adam's count of steps. Each element of it is the count.
 bool AllReduce::is_count(double now, int vector) {
-  return vector > static_cast<int>(state(now).vectors.size());
+  return vector > 0 && vector > static_cast<int>(state(now).vectors.size());
 }
 
 void AllReduce::begin(double now, int vector) {

@@ -541,11 +541,8 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](ShareDone done) { on_ranks(done); },
       [this](const OwnWork& own) {
         handle([&](Membership& m, double now, MembershipEffects& out) {
-          WorkFact fact;
-          fact.taken = own.taken;
-          fact.per_second = own.per_second;
-          fact.counted_s = own.counted_s;
-          m.work(now, fact, out);
+          const auto [taken, per_second, counted_s] = own;
+          m.work(now, {0, 0, taken, per_second, counted_s, {}}, out);
         });
       },
       [this](RunEnded& ended) { on_ranks(ended); },

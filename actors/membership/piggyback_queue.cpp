@@ -34,7 +34,7 @@ size_t wire_bytes(const Member& m) {
 
 size_t wire_bytes(const RateFact& fact) { return 48 + kSignatureBytes + fact.rates.size() * 16; }
 
-size_t wire_bytes(const WorkFact&) { return 56 + kSignatureBytes; }
+size_t wire_bytes(const WorkFact&) { return 64 + kSignatureBytes; }
 
 size_t wire_bytes(const MembershipPacket& packet) {
   size_t bytes = kPacketBytes + wire_bytes(packet.graph);

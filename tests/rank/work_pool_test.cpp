@@ -121,8 +121,8 @@ TEST_CASE("a member that tells of ever more work is credited with ten times the 
 
 namespace {
 
-/// What one member of eight reports of its work, after a second without lies (a first count is
-/// believed while nobody has taken a gradient): any count, pace and time, changed at times.
+/// A member that reports any count, pace and time of its work, and changes them at times. Its first
+/// second is honest: while nobody has taken a gradient, a first count is believed.
 class LiarOfWork {
  public:
   explicit LiarOfWork(uint64_t seed) : random_(seed, 0, Purpose::test) {}

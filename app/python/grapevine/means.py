@@ -133,9 +133,12 @@ def _copied(state: Dict[str, Any]) -> Dict[str, Any]:
     for name, value in state.items():
         if not isinstance(value, torch.Tensor):
             state[name] = copy.deepcopy(value)
-        elif value.layout != torch.strided or value.is_nested:
-            state[name] = value.detach().clone()
-        elif type(value) not in (torch.Tensor, torch.nn.Parameter) or not value.numel():
+        elif (
+            value.layout != torch.strided
+            or value.is_nested
+            or type(value) not in (torch.Tensor, torch.nn.Parameter)
+            or not value.numel()
+        ):
             state[name] = value.detach().clone()
         else:
             key = (value.data_ptr(), value.dtype, value.device, value.shape, value.stride())
