@@ -24,11 +24,6 @@ void A2cid2::read(double now, Vec out) {
   extrapolate(execution_, mixing_until(now), x_, x_tilde_, out);
 }
 
-void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
-  optimizer_.step(execution_, mixing_until(now), lr, g, x_, x_tilde_, copy);
-  written_ = phase_;
-}
-
 double A2cid2::measured_step(double now, double lr, ConstVec g, Vec copy) {
   const double length =
       optimizer_.measured_step(execution_, mixing_until(now), lr, g, x_, x_tilde_, copy);

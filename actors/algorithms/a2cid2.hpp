@@ -38,7 +38,10 @@ class A2cid2 : public PairRule {
 
   void set_eta(double now, double eta) override { mixing_until(now), eta_ = eta; }
   void read(double now, Vec out) override;
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  /// Final, so that a derived rule with its own step overrides measured_step(), the one that runs.
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) final {
+    measured_step(now, lr, g, copy);
+  }
   bool measures_steps() const override { return execution_.device == nullptr; }
   double measured_step(double now, double lr, ConstVec g, Vec copy) override;
   void take(double now, Vec front, Vec base, Vec finite) override;

@@ -4,10 +4,6 @@ namespace grapevine {
 
 void AdPsgd::read(double, Vec out) { scale(execution_, 1, x_, out); }
 
-void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
-  optimizer_.step(execution_, 0, lr, g, x_, {}, copy);
-}
-
 double AdPsgd::measured_step(double, double lr, ConstVec g, Vec copy) {
   return optimizer_.measured_step(execution_, 0, lr, g, x_, {}, copy);
 }

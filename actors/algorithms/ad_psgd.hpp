@@ -22,7 +22,9 @@ class AdPsgd final : public PairRule {
 
   void set_eta(double, double) override {}
   void read(double now, Vec out) override;
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override {
+    measured_step(now, lr, g, copy);
+  }
   bool measures_steps() const override { return execution_.device == nullptr; }
   double measured_step(double now, double lr, ConstVec g, Vec copy) override;
   void take(double now, Vec front, Vec base, Vec finite) override;

@@ -28,7 +28,7 @@ class Optimizer {
   void step(const Execution&, double attraction, double lr, ConstVec g, Vec x, Vec x_tilde,
             Vec copy);
   /// The same, and returns the length of the step, |x after - x mixed|, with the bits that two more
-  /// passes over the vectors would give. CPU memory only.
+  /// passes over the vectors would give. On a device it is not measured, and the length is 0.
   double measured_step(const Execution&, double attraction, double lr, ConstVec g, Vec x,
                        Vec x_tilde, Vec copy);
   void reset(const Execution&);

@@ -270,8 +270,8 @@ class Launch {
       if (std::pair(incarnation, state) == known || incarnation < known.first) continue;
       const bool first = known.first == 0;
       known = {incarnation, state};
-      const std::string line =
-          name + " is " + state + ", says " + status["node"].get<std::string>();
+      const std::string line = status["node"].get<std::string>() + " reports that " + name +
+                               (state == "left" ? " has left" : " is " + state);
       if (state == "dead")
         progress_.warn(kAlarm + line);
       else if (!first || state != "alive")
