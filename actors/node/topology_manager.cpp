@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "messages/rate_bounds.hpp"
@@ -274,13 +273,33 @@ double TopologyManager::Measured::rate(double expected, double prior) const {
   return (count + prior) / (time_s + prior / expected);
 }
 
+// If the time of a step is not known, a rank that has taken no step in T seconds needs at least T
+// for one.
+double TopologyManager::step_rate(const Measured& measured) const {
+  if (deps_.step_is_known) return measured.rate(1 / step_s_, kStepPrior);
+  return std::max(1.0, measured.count) / std::max(measured.time_s, deps_.step_s);
+}
+
 std::vector<double> TopologyManager::step_rates() const {
   std::vector<double> rates;
   for (const int rank : ranks_) {
     const auto found = steps_.find(rank);
-    const double expected = 1 / step_s_;
-    rates.push_back(found == steps_.end() ? expected : found->second.rate(expected, kStepPrior));
+    rates.push_back(found == steps_.end() ? 1 / step_s_ : step_rate(found->second));
   }
+  return rates;
+}
+
+// A node measures its own ranks only. The mean of these is the rate of the others.
+std::vector<double> TopologyManager::renewed_step_rates() {
+  std::vector<double> rates = step_rates();
+  const auto is_here = [this](size_t place) { return steps_.contains(ranks_[place]); };
+  double sum = 0, here = 0;
+  for (size_t k = 0; k < rates.size(); ++k)
+    if (is_here(k)) sum += rates[k], ++here;
+  if (here == 0) return rates;
+  step_s_ = here / sum;
+  for (size_t k = 0; k < rates.size(); ++k)
+    if (!is_here(k)) rates[k] = 1 / step_s_;
   return rates;
 }
 
@@ -395,9 +414,8 @@ void TopologyManager::on_reports() {
   if (--awaited_reports_ == 0) ask_some();
   if (awaited_reports_ > 0) return;
   if (graph_.ranks() < 2) return wait_to_renew();  // it has shrunk meanwhile
-  const std::vector<double> g = step_rates();
-  step_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
-  const std::vector<double> wanted = wanted_rates(graph_, deps_.settings->rate, g);
+  const std::vector<double> wanted =
+      wanted_rates(graph_, deps_.settings->rate, renewed_step_rates());
   const bool wants_change = moved(wanted, wanted_, kMoved);
   if (wants_change) wanted_ = wanted;
   tell_rates();
@@ -411,7 +429,9 @@ void TopologyManager::wait_to_renew() {
   const double least = deps_.settings->clock == Clock::wall ? kLeastRenewal_s : 0;
   const double now = deps_.clock.now();
   const double most = deps_.settings->clock == Clock::wall ? kMostRenewal_s : kNever;
-  const double wait = std::max({2 * step_s_, least, std::min(most, 0.05 * (now - epoch_at_s_))});
+  // A step of unknown length may end at any time.
+  const double steps_s = deps_.step_is_known ? 2 * step_s_ : 0;
+  const double wait = std::max({steps_s, least, std::min(most, 0.05 * (now - epoch_at_s_))});
   scheduled_send(caf::actor_cast<TopologyManagerActor>(this), deps_.clock.instant(now + wait),
                  Renew{});
 }

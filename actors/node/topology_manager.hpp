@@ -37,8 +37,9 @@ struct ManagerDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   std::shared_ptr<Compute> compute;
-  double step_s =
-      1;  // expected mean time between two steps of a rule, of inner_steps gradients each
+  // Expected mean time between two steps of a rule, of inner_steps gradients each.
+  double step_s = 1;
+  bool step_is_known = true;  // false (scripts, devices): step_s is a guess without weight
   std::vector<ObserverActor> observers;
   MembershipActor membership;  // gets the constants and the rates measured here
   std::shared_ptr<SpectrumCache> spectra;
@@ -106,12 +107,14 @@ class TopologyManager final : public TopologyManagerActor::base {
   void on_reports();
   std::optional<size_t> edge_of(const EdgeRate&) const;
   std::vector<double> measured_rates() const;  // per edge
-  std::vector<double> step_rates() const;      // per place in the graph
+  double step_rate(const Measured&) const;
+  std::vector<double> step_rates() const;  // per place in the graph
+  std::vector<double> renewed_step_rates();
   bool measures() const;
 
   ManagerDependencies deps_;
   std::string spec_;
-  double step_s_;  // measured: mean time between two steps of a rule
+  double step_s_;  // measured: mean time between two steps of a rule, of the ranks here
   uint64_t epoch_ = 0, serial_ = 0;
   Members members_;         // ranks of other processes have no actors
   std::vector<int> ranks_;  // of this epoch: place in the graph -> rank

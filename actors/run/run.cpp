@@ -77,8 +77,10 @@ namespace {
 constexpr double kUnknownStep_s = 0.05;
 
 // The time of one gradient of one rank while all ranks compute: the first guess for the rates.
-double measure_gradient(Objective& objective, const Settings& s, int threads, bool on_device) {
-  if (!objective.has_gradients() || on_device) return kUnknownStep_s;
+// Nothing where it cannot be measured before the run.
+std::optional<double> measure_gradient(Objective& objective, const Settings& s, int threads,
+                                       bool on_device) {
+  if (!objective.has_gradients() || on_device) return std::nullopt;
   const size_t size = objective.layout().size();
   Buffer x(size, objective.layout().dtype()), g(size, objective.layout().dtype());
   objective.initial_point(0, x);
@@ -316,8 +318,9 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall, on_device = hooks.device != nullptr;
   const int threads = compute_threads(s);
-  const double gradient_s =
+  const std::optional<double> known_s =
       wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
+  const double gradient_s = known_s.value_or(kUnknownStep_s);
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
@@ -333,13 +336,15 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
       clock, s.sample_s, wall, objective->layout().size(), counters, states, hooks.sink,
       divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});
   const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
-  auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
-                                                                   .settings = settings,
-                                                                   .compute = compute,
-                                                                   .step_s = step_s(s, gradient_s),
-                                                                   .observers = {observer},
-                                                                   .membership = site.membership,
-                                                                   .spectra = spectra});
+  auto manager =
+      system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
+                                                        .settings = settings,
+                                                        .compute = compute,
+                                                        .step_s = step_s(s, gradient_s),
+                                                        .step_is_known = known_s.has_value(),
+                                                        .observers = {observer},
+                                                        .membership = site.membership,
+                                                        .spectra = spectra});
   auto node = system.spawn<Node>(NodeDependencies{
       .clock = clock,
       .settings = settings,

@@ -34,7 +34,9 @@ void print_launch(const Settings& settings, const Json& told) {
     row("", as_percent(real("worst_rank_accuracy")) + " of the worst rank of one node");
   }
   row(name_of_loss(settings), as_short(real("test_loss")));
-  row("gradients", fmt::format("{} ({} per second)", number(told["gradients"]),
+  const auto wanted = static_cast<double>(settings.gradients);
+  row("gradients", fmt::format("{}{} ({} per second)", number(told["gradients"]),
+                               wanted > 0 ? " of " + with_commas(wanted) : "",
                                with_commas(real("gradients_per_second"))));
   row("exchanges", number(told["exchanges"]));
   row("bytes", fmt::format("{} in {} messages", as_bytes(real("bytes")), number(told["messages"])));
