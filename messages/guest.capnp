@@ -40,7 +40,8 @@ struct GuestRecord {
                           # waits for; step, share: the key of the data
   number @6 :UInt64;      # steps of the rank; join, share: the number of gradients of the run
   runSteps @7 :UInt64;    # gradients of all ranks together, estimated by the node; step, share: passes over the data
-  exchanges @8 :UInt64;   # exchanges that have changed the rank; step: number of gradients in the step (0 means 1)
+  exchanges @8 :UInt64;   # exchanges that have changed the rank; step: number of gradients in the step (0 means 1);
+                          # share: number of gradients since the last step
   count @9 :UInt64;       # bytes of the text, or of the memory of the descriptor; step, share: samples of the pass;
                           # welcome, front: the number of gradients of the run
   value @10 :Float64;     # step: the loss; front: seconds in the node; wait: seconds so far; share: gradients that

@@ -13,7 +13,8 @@
 //   finish   the script takes no more steps     -> mean, when the others take none either
 //   checkpoint                                  -> saved, text: the result
 //   share    number: gradients of the data      -> share: how far the rank is in its data, and
-//                                                  value: gradients that all ranks have told
+//            exchanges: steps of its optimizer     value: gradients that all ranks have told
+//            since the last step
 //   report   text: a GuestReport                -> report
 //   leave                                       -> bye
 //

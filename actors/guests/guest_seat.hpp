@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "kernels/memory/vec.hpp"
 
@@ -30,6 +31,13 @@ struct GuestSeat {
         memory(std::move(memory)),
         answer(std::move(answer)) {}
 
+  /// The script has taken so many optimizer steps since its last step: those that the pool does not
+  /// have yet.
+  uint64_t uncounted(uint64_t taken) {
+    if (taken <= counted) return 0;
+    return taken - std::exchange(counted, taken);
+  }
+
   Vec front;
   Buffer base;                   // the front at the last answer
   std::shared_ptr<void> memory;  // of the front
@@ -38,6 +46,7 @@ struct GuestSeat {
   std::atomic<Turn> turn{Turn::script};
   bool steps = false;            // the rank has to take a step; false: the script only asks for x
   uint64_t optimizer_steps = 1;  // in the step
+  uint64_t counted = 0;          // those of the next step that the pool has already
   double loss = 0;               // of the step
   double finite = 1;             // 1: all numbers of the front were finite when the step was taken
 };

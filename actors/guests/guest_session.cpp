@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "actors/guests/script_layout.hpp"
+#include "actors/mail/ask_actor.hpp"
 #include "actors/rank/work_pool.hpp"
 #include "models/files/file.hpp"
 
@@ -27,22 +28,9 @@ constexpr int kOfAll = -1;         // the average statistics
 constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kMostUnwritten = 16 << 20;  // bytes of a starting point, which are zeros
 constexpr uint64_t kMostHeld = 1'000'000;      // optimizer steps in one step
-
-/// The answer of `whom`. A new actor asks for it, so that an answer that comes too late finds no
-/// mailbox.
-template <class Answer, class Actor, class Asked>
-std::shared_ptr<Promised<Answer>> ask_actor(caf::actor_system& system, const Actor& whom, Asked ask,
-                                            Answer otherwise) {
-  auto promise = std::make_shared<Promised<Answer>>();
-  system.spawn(
-      [=](caf::event_based_actor* self, const Actor& to) {
-        self->request(to, caf::infinite, ask)
-            .then([promise](Answer& answer) { promise->keep(std::move(answer)); },
-                  [promise, otherwise](const caf::error&) { promise->keep(otherwise); });
-      },
-      whom);
-  return promise;
-}
+// A script tells its optimizer steps a few times a second, or after each one that takes longer. The
+// end of the run waits this long for its step, and so many of its usual optimizer steps longer.
+constexpr double kAwaited_s = 1, kAwaited = 3;
 
 }  // namespace
 
@@ -70,6 +58,7 @@ void GuestSession::leave_seat() {
   bool tells = false;
   {
     const Lock lock(server_.mutex_);
+    if (server_.run_.pool) server_.run_.pool->await_no_longer(seat_.get());
     place().taken = false;
     place().status.process = 0;
     if (founds_ && server_.stage_ == GuestServer::Stage::filling) {
@@ -102,6 +91,9 @@ bool GuestSession::handle(Question& question) {
     leave_seat();  // before the answer, after which it may join again at once
     return script_.answer(bye), false;
   }
+  if (question.record.exchanges > kMostHeld)
+    return script_.refuse(fmt::format("a step of {} optimizer steps, accepted: at most {}",
+                                      question.record.exchanges, kMostHeld));
   if (founds_ && kind == GuestKind::step) return found(question);
   if (founds_)
     return script_.refuse("the run has not begun, accepted: a step with the starting point");
@@ -279,15 +271,13 @@ bool GuestSession::take_seat() {
 bool GuestSession::found(const Question& question) {
   if (question.record.number != 0)
     return script_.refuse(fmt::format("step {} before the starting point, accepted: step 0 first",
-                                      question.record.number)),
-           false;
+                                      question.record.number));
   // Copies would use memory for pages that the script never filled.
   if (memory_->bytes() > kMostUnwritten && !memory_->is_filled())
     return script_.refuse(fmt::format(
-               "a starting point of {} bytes, of which pages were never written, accepted: all of "
-               "them, above {} bytes",
-               memory_->bytes(), kMostUnwritten)),
-           false;
+        "a starting point of {} bytes, of which pages were never written, accepted: all of "
+        "them, above {} bytes",
+        memory_->bytes(), kMostUnwritten));
   memory_->gather();
   make_seat();
   if (!all_finite({}, seat_->front)) return script_.refuse("the starting point is not finite");
@@ -380,12 +370,7 @@ bool GuestSession::step(const Question& question) {
   const uint64_t asked = question.record.number;
   if (asked > number_ + 1)
     return script_.refuse(
-               fmt::format("step {}, accepted: {}, the next of the rank", asked, number_ + 1)),
-           false;
-  if (const uint64_t held = question.record.exchanges; held > kMostHeld)
-    return script_.refuse(
-               fmt::format("a step of {} optimizer steps, accepted: at most {}", held, kMostHeld)),
-           false;
+        fmt::format("step {}, accepted: {}, the next of the rank", asked, number_ + 1));
   uint16_t flags = 0;
   if (asked == number_ + 1 && !over()) {
     remember_aside();
@@ -427,16 +412,14 @@ bool GuestSession::keep(Question& question) {
                       ::fcntl(fd, F_GET_SEALS) >= 0 && ::fstat(fd, &about) == 0;
   if (!sealed || static_cast<uint64_t>(about.st_size) != question.record.count)
     return script_.refuse(
-               "keep without its memory, accepted: a memfd of the size that is told, sealed "
-               "against shrinking, growing and writing"),
-           false;
+        "keep without its memory, accepted: a memfd of the size that is told, sealed "
+        "against shrinking, growing and writing");
   constexpr blkcnt_t kBlock = 512;  // the unit of st_blocks on every file system
   // A copy would use memory for pages that the script never filled.
   if (about.st_blocks * kBlock < about.st_size)
-    return script_.refuse(fmt::format(
-               "keep of {} bytes, of which {} are written, accepted: memory that is filled",
-               about.st_size, about.st_blocks * kBlock)),
-           false;
+    return script_.refuse(
+        fmt::format("keep of {} bytes, of which {} are written, accepted: memory that is filled",
+                    about.st_size, about.st_blocks * kBlock));
   GuestRecord answer = record(GuestKind::kept);
   answer.number = question.record.number;
   answer.count = question.record.count;
@@ -480,18 +463,31 @@ bool GuestSession::checkpoint() {
   return script_.answer(answer, line);
 }
 
+/// Adds to the pool what the script has taken of its next step. Whether the pool has enough, so
+/// that the script should hand in the step as it is.
+bool GuestSession::count_unfinished(WorkPool& pool, uint64_t taken) {
+  const double now = server_.run_.clock->now();
+  const Seconds since = GuestServer::Clock::now() - place().answered_at;
+  if (seat_->turn != GuestSeat::Turn::script) return false;
+  pool.took(seat_->uncounted(taken));
+  pool.await(seat_.get(), now + kAwaited_s + kAwaited * since.count() / static_cast<double>(taken));
+  return pool.is_enough(now);
+}
+
 /// Answers how far the rank is in its data, how far the run is, and whether the script has changed
 /// its parameters since the last answer. The script may tell how many gradients its data has.
 bool GuestSession::share(const Question& question) {
   GuestRecord answer = record(GuestKind::share);
   if (question.record.number > GuestServer::kMostWork)
     return script_.refuse(fmt::format("data of {} gradients, accepted: at most {}",
-                                      question.record.number, GuestServer::kMostWork)),
-           false;
+                                      question.record.number, GuestServer::kMostWork));
   {
     const Lock lock(server_.mutex_);
     WorkPool* const pool = server_.run_.pool.get();
     if (pool != nullptr) pool->expect(question.record.number);
+    if (pool != nullptr && question.record.exchanges > 0 && !place().status.done &&
+        count_unfinished(*pool, question.record.exchanges))
+      answer.flags |= kGuestEnd;
     answer.number = pool != nullptr ? pool->wanted() : server_.run_.gradients;
     answer.value = pool != nullptr ? static_cast<double>(pool->told()) : kNoPool;
     const GuestShare& share = place().share;
@@ -521,8 +517,7 @@ bool GuestSession::report(const Question& question) {
   }
   if (names > kGuestMeasures)
     return script_.refuse(fmt::format("{} names reported by one script, accepted: at most {}",
-                                      names, kGuestMeasures)),
-           false;
+                                      names, kGuestMeasures));
   return script_.answer(record(GuestKind::report));
 }
 

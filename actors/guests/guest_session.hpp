@@ -38,6 +38,7 @@ class GuestSession {
   bool finish();
   bool checkpoint();
   bool share(const Question&);
+  bool count_unfinished(WorkPool&, uint64_t taken) GV_REQUIRES(server_.mutex_);
   bool report(const Question&);
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
   void served();

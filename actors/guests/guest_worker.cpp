@@ -116,7 +116,7 @@ void GuestWorker::ask() {
     const uint64_t held = deps_.pool ? seat_->optimizer_steps : 1;
     deps_.ledger->computed(deps_.clock.now(), held);
     if (deps_.pool) {
-      deps_.pool->took(held);
+      deps_.pool->took(held - std::min(held, std::exchange(seat_->counted, 0)));
       deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
                                      std::memory_order_relaxed);
     }
@@ -128,6 +128,7 @@ void GuestWorker::ask() {
   }
   step_open_ = step_open_ || seat_->steps;
   send(deps_.state, TakeStep{deps_.rank, seat_});
+  if (deps_.pool) deps_.pool->await_no_longer(seat_.get());
 }
 
 void GuestWorker::on_parameters(Parameters& p) {

@@ -46,7 +46,8 @@ void Node::have_begun() {
 void Node::check_finished() {
   if (ranks_.all_are_gone() && !end_.has_begun()) end_.fail(world_error("every rank is gone"));
   // If the ranks share a pool, a finished run does not wait for a stopped rank.
-  const bool is_done = deps_.pool && deps_.pool->is_complete();
+  const bool is_done =
+      deps_.pool && deps_.pool->is_complete() && !deps_.pool->awaits(deps_.clock.now());
   if (is_done || ranks_.all_have_finished()) send(deps_.membership, ShareDone{});
 }
 
@@ -122,6 +123,7 @@ void Node::tell_work() {
   const double now = deps_.clock.now();
   const WorkPool::Own own = deps_.pool->tell(now);
   send(deps_.membership, OwnWork{own.taken, own.per_second, now});
+  if (deps_.pool->is_complete()) check_finished();
   again(now + own.again_s, kTellWork);
 }
 

@@ -52,6 +52,22 @@ void WorkPool::took(uint64_t gradients) {
   taken_ += gradients;
 }
 
+void WorkPool::await(const void* rank, double until_s) {
+  const Lock lock(mutex_);
+  awaited_[rank] = until_s;
+}
+
+void WorkPool::await_no_longer(const void* rank) {
+  const Lock lock(mutex_);
+  awaited_.erase(rank);
+}
+
+bool WorkPool::awaits(double now) const {
+  const Lock lock(mutex_);
+  return std::any_of(awaited_.begin(), awaited_.end(),
+                     [now](const auto& a) { return now < a.second; });
+}
+
 bool WorkPool::is_enough(double now) {
   const Lock lock(mutex_);
   return waits(now);

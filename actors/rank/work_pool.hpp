@@ -61,6 +61,11 @@ class WorkPool {
   void had_taken(uint64_t more);      // in an earlier life of the ranks here
   uint64_t wanted() const;            // N
   void took(uint64_t gradients = 1);  // by a rank here
+  /// A rank here has taken gradients that are not in its parameters yet: a script's, between two of
+  /// its steps. The run should end after they are, or at `until_s`.
+  void await(const void* rank, double until_s);
+  void await_no_longer(const void* rank);
+  bool awaits(double now) const;
   bool is_enough(double now);         // begin no gradient, and ask again later
   bool is_complete() const;           // told >= N
   double progress(double now) const;  // taken(now) / N, 0 to 1; NaN: N is 0
@@ -113,6 +118,7 @@ class WorkPool {
   uint64_t wanted_ GV_GUARDED_BY(mutex_);
   const double ranks_, fastest_;
   uint64_t before_ GV_GUARDED_BY(mutex_), taken_ GV_GUARDED_BY(mutex_) = 0;
+  std::map<const void*, double> awaited_ GV_GUARDED_BY(mutex_);  // until when
   std::map<uint64_t, Member> others_ GV_GUARDED_BY(mutex_);
   uint64_t self_ GV_GUARDED_BY(mutex_) = 0;
   double enough_s_ GV_GUARDED_BY(mutex_) = -1;  // when taken(now) was last N; before: -1

@@ -2,6 +2,7 @@
 
 import copy
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
@@ -188,6 +189,27 @@ class Optimizers(unittest.TestCase):
                 self.assertEqual(rank.steps, 2)
                 for name, value in model.state_dict().items():
                     self.assertTrue(torch.equal(mean[name], value), name)
+
+    def test_an_unfinished_STEP_counts_and_is_handed_in_when_the_work_is_done(self):
+        def take(k, steps):
+            for _ in range(steps):
+                train(models[k], optimizers[k], 1)
+
+        with Node(2, "--gradients", "60", "--no-save") as node, \
+                mock.patch("grapevine.rank._COUNT_S", 0):
+            models = [network(), network()]
+            optimizers = [sgd(model) for model in models]
+            first, second = (grapevine.join(model, optimizer, node.path, every=50)
+                             for model, optimizer in zip(models, optimizers))
+            take(0, 30)
+            take(1, 29)
+            self.assertEqual((first.steps, second.steps), (0, 0))
+            take(1, 1)  # all 60 are taken
+            self.assertEqual((first.steps, second.steps, second.stopped), (0, 1, True))
+            take(0, 1)
+            self.assertEqual((first.steps, first.stopped, first.run_steps), (1, True, 61))
+            first.close()
+            second.close()
 
     def test_an_outer_optimizer_is_torchs_own_fed_by_hand_to_rounding(self):
         rounds = [4] * 6 + [1]  # the last one is handed in at the end

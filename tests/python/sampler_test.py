@@ -25,7 +25,7 @@ class Run:
     """The work of some ranks without a node. `hidden`: of what they took, not told so far."""
 
     def __init__(self, gradients=0):
-        self.gradients, self.run_steps, self.hidden = gradients, 0, 0
+        self.gradients, self.run_steps, self.hidden, self.counted = gradients, 0, 0, 0
 
     def told(self, gradients=0):
         self.gradients = self.gradients or gradients

@@ -25,6 +25,7 @@ from .seat import JoinOptions, Seat
 from .watching import Farewell, OptimizerSteps, Watch
 from .wire import Connection, Flag, Kind, NodeGone, Record, Refused
 
+_COUNT_S = 0.2  # between two counts of the optimizer steps of an unfinished STEP
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 _farewells: weakref.WeakKeyDictionary[torch.optim.Optimizer, RemovableHandle]
 _farewells = weakref.WeakKeyDictionary()  # the hooks of optimizers whose rank is closed
@@ -62,6 +63,7 @@ class Rank:
         self._farewell = Farewell()
         self._swapped = False  # the model is the mean for a while
         self._ended = False  # no more steps
+        self._count_at = 0.0
         self._idle = True  # the script has made no STEP, and was not told so
         self._closed = False
         self._sampler: Optional[Sampler] = None  # the first; each STEP tells its position
@@ -207,8 +209,23 @@ class Rank:
         self._optimizer_steps.begin()
 
     def _after(self, *_: object) -> None:
-        if self._optimizer_steps.count():
+        if self._optimizer_steps.count() or self._is_enough():
             self.step()
+
+    def _is_enough(self) -> bool:
+        """Within a STEP of many optimizer steps, a few times a second: the pool counts those taken
+        so far. Whether the work of the run is done, so that the STEP is due as it is."""
+        now = time.monotonic()
+        if not self.gradients or now < self._count_at or self.stopped or self._ended:
+            return False
+        self._count_at = now + _COUNT_S
+        with self._seat.lock, contextlib.suppress(NodeGone):
+            if self._seat.is_held:
+                enough = self._seat.count(self._optimizer_steps.since)
+                if self._sampler is not None:
+                    self._sampler.look()
+                return enough
+        return False
 
     def _leave_step(self, *_: object) -> None:
         self._optimizer_steps.leave()

@@ -33,6 +33,8 @@ class Work(Protocol):
     @property
     def run_steps(self) -> int: ...  # taken by all ranks: an estimate
     @property
+    def counted(self) -> int: ...  # of run_steps, those since this rank's last STEP
+    @property
     def gradients(self) -> int: ...  # the whole work; 0: not known yet
     def told(self, gradients: int = 0) -> int: ...  # known to be taken; tells the node the work
 
@@ -193,6 +195,10 @@ class Sampler(torch.utils.data.Sampler[int]):
 
     # When the samples are enough.
 
+    def look(self) -> None:
+        """The rank knows more of the work that is done: the next sample finds out."""
+        self._look_at = 0.0
+
     def _is_enough(self) -> bool:
         """Whether the steps of all ranks and the samples drawn here complete the work."""
         self._look_at = math.inf  # until the next STEP
@@ -219,7 +225,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         """How many more samples are drawn here if no other rank takes a step."""
         if self._work is None:
             return 0
-        gradients = self._work.gradients - taken
+        gradients = self._work.gradients - taken + self._work.counted
         ahead = self._drawn - self._trained()
         return math.ceil(gradients * self._each / self._every - ahead - 1e-6)
 

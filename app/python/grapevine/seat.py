@@ -49,6 +49,7 @@ class Seat:
     def __init__(self, layout: Layout, options: JoinOptions) -> None:
         self.rank = self.ranks = self.steps = self.run_steps = self.exchanges = 0
         self.gradients = 0
+        self.counted = 0  # optimizer steps since the last STEP that are in `run_steps`
         self.stopped = False
         self.node_seconds = 0.0
         self.loss = math.nan  # each STEP tells it, and where the sampler is:
@@ -135,6 +136,14 @@ class Seat:
                 self.run_steps = max(self.run_steps, told)
                 return told
         return self.run_steps
+
+    def count(self, taken: int) -> bool:
+        """Tells the node of the optimizer steps since the last STEP. Whether the work of the run is
+        done, so that a STEP is due. Raises as `ask_share` does."""
+        told = self.node.ask(Record(kind=Kind.SHARE, exchanges=taken))
+        if not math.isnan(told.value):  # ranks share a pool
+            self.counted, self.run_steps = taken, max(self.run_steps, int(told.value))
+        return bool(told.flags & Flag.END)
 
     def has_moved(self) -> bool:
         """Whether parameters have changed since the last STEP. Raises as `ask_share` does."""
@@ -309,6 +318,7 @@ class Seat:
                 self.lose(gone)
             raise
         self.node_seconds = answer.value
+        self.counted = 0
         return answer.flags
 
     def _note(self, answer: Record, wanted: Kind) -> None:
