@@ -289,17 +289,20 @@ std::vector<double> TopologyManager::step_rates() const {
   return rates;
 }
 
-// A node measures its own ranks only. The mean of these is the rate of the others.
+// A node measures its own ranks only. A rank of another node counts as the mean rank here: at once
+// if a guess is all that is known of it, else it approaches that mean.
 std::vector<double> TopologyManager::renewed_step_rates() {
   std::vector<double> rates = step_rates();
-  const auto is_here = [this](size_t place) { return steps_.contains(ranks_[place]); };
-  double sum = 0, here = 0;
+  const auto counts = [this](size_t place) {
+    return deps_.step_is_known || steps_.contains(ranks_[place]);
+  };
+  double sum = 0, counted = 0;
   for (size_t k = 0; k < rates.size(); ++k)
-    if (is_here(k)) sum += rates[k], ++here;
-  if (here == 0) return rates;
-  step_s_ = here / sum;
+    if (counts(k)) sum += rates[k], ++counted;
+  if (counted == 0) return rates;
+  step_s_ = counted / sum;
   for (size_t k = 0; k < rates.size(); ++k)
-    if (!is_here(k)) rates[k] = 1 / step_s_;
+    if (!counts(k)) rates[k] = 1 / step_s_;
   return rates;
 }
 

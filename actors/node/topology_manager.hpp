@@ -114,7 +114,7 @@ class TopologyManager final : public TopologyManagerActor::base {
 
   ManagerDependencies deps_;
   std::string spec_;
-  double step_s_;  // measured: mean time between two steps of a rule, of the ranks here
+  double step_s_;  // measured: mean time between two steps of a rule
   uint64_t epoch_ = 0, serial_ = 0;
   Members members_;         // ranks of other processes have no actors
   std::vector<int> ranks_;  // of this epoch: place in the graph -> rank

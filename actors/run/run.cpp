@@ -276,9 +276,14 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
-// The time between two steps that a rank hands to its rule.
-double step_s(const Settings& s, double gradient_s) {
-  return gradient_s * static_cast<double>(s.inner_steps);
+// `gradient_s`: of a rank; no value: not known. A step of the rule has inner_steps of them.
+TopologyManagerActor spawn_manager(caf::actor_system& system, ManagerDependencies deps,
+                                   std::optional<double> gradient_s) {
+  const auto gradients = static_cast<double>(deps.settings->inner_steps);
+  deps.step_s = gradients * gradient_s.value_or(kUnknownStep_s);
+  deps.step_is_known = gradient_s.has_value();
+  if (!deps.spectra) deps.spectra = std::make_shared<SpectrumCache>();
+  return system.spawn<TopologyManager>(std::move(deps));
 }
 
 // The vectors that the ranks combine when their number changes.
@@ -320,7 +325,6 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
   const int threads = compute_threads(s);
   const std::optional<double> known_s =
       wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
-  const double gradient_s = known_s.value_or(kUnknownStep_s);
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
@@ -335,16 +339,14 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, wall, objective->layout().size(), counters, states, hooks.sink,
       divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});
-  const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
-  auto manager =
-      system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
-                                                        .settings = settings,
-                                                        .compute = compute,
-                                                        .step_s = step_s(s, gradient_s),
-                                                        .step_is_known = known_s.has_value(),
-                                                        .observers = {observer},
-                                                        .membership = site.membership,
-                                                        .spectra = spectra});
+  auto manager = spawn_manager(system,
+                               {.clock = clock,
+                                .settings = settings,
+                                .compute = compute,
+                                .observers = {observer},
+                                .membership = site.membership,
+                                .spectra = hooks.spectra},
+                               known_s);
   auto node = system.spawn<Node>(NodeDependencies{
       .clock = clock,
       .settings = settings,
@@ -361,7 +363,7 @@ SpawnedRun spawn_on(caf::actor_system& system, const Settings& given,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
       .pool = pool,
-      .gradient_s = gradient_s,
+      .gradient_s = known_s.value_or(kUnknownStep_s),
       .records = std::move(hooks.resumption.ranks),
       .trained_s = hooks.resumption.trained_s,
       .sink = hooks.sink,
