@@ -120,10 +120,11 @@ class Seat:
             why = over if self.stopped else "the node is gone"
             raise NodeGone("%s of rank %d is not available: %s" % (what, self.rank, why))
 
-    def ask_share(self, gradients: int = 0) -> Record:
+    def ask_share(self, gradients: int = 0, taken: int = 0) -> Record:
         """How far the rank is in its data, and the run. `gradients`: the work of the run, if the
-        data give it. Raises NodeGone but stays held: the next STEP finds out by itself."""
-        told = self.node.ask(Record(kind=Kind.SHARE, number=gradients))
+        data give it; `taken`: optimizer steps since the last STEP, for the pool. Raises NodeGone but
+        stays held: the next STEP finds out by itself."""
+        told = self.node.ask(Record(kind=Kind.SHARE, number=gradients, exchanges=taken))
         self.gradients = told.number
         return told
 
@@ -140,7 +141,7 @@ class Seat:
     def count(self, taken: int) -> bool:
         """Tells the node of the optimizer steps since the last STEP. Whether the work of the run is
         done, so that a STEP is due. Raises as `ask_share` does."""
-        told = self.node.ask(Record(kind=Kind.SHARE, exchanges=taken))
+        told = self.ask_share(taken=taken)
         if not math.isnan(told.value):  # ranks share a pool
             self.counted, self.run_steps = taken, max(self.run_steps, int(told.value))
         return bool(told.flags & Flag.END)
