@@ -4,8 +4,8 @@
     tests/bench/restarts.py PROGRAM [--lives 20] [--seconds 3] [--dim 100000]
 
 Four nodes train. One is ended by SIGKILL and started again by the same command, so many times. Of
-each life it prints whether the node joined no further back than the file of its earlier life and the
-neighbours were, and the gradients per processor second of the three others beside those of the
+each life it prints whether the node joined no further back than the file of its earlier life and
+the neighbours were, and the gradients per processor second of the three others beside those of the
 same three just before, while nobody dies: a machine that others use too does less in a processor
 second at one time than at another. Status 1 where a life joins further back, or the median is below
 0.95.

@@ -4,9 +4,9 @@
     tests/bench/resumed.py PROGRAM [--seeds 3] [--nodes 4] [--others 3,5] [-- OPTIONS of launch]
 
 Of each seed: a launch that is left alone; one whose every process dies by SIGKILL at a quarter, a
-half and three quarters of the gradients, each time started again by the same command; and, from half
-of its gradients on, one on other numbers of nodes. Prints the accuracy of each mean (or the excess
-loss of an objective without one) and the spread of those left alone.
+half and three quarters of the gradients, each time started again by the same command; and, from
+half of its gradients on, one on other numbers of nodes. Prints the accuracy of each mean (or the
+excess loss of an objective without one) and the spread of those left alone.
 """
 import argparse
 import json

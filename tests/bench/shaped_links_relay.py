@@ -1,8 +1,8 @@
 """Every packet of a network, held for a while: shaped_links_relay.py DEVICE MILLISECONDS
 
 The kernel routes packets into the tun device DEVICE. The relay writes each one back after so many
-milliseconds, in order. Packets keep the offload header of the kernel (up to 64 KiB in one packet), so one core
-carries several Gbit/s. Prints a line once the device is there.
+milliseconds, in order. Packets keep the offload header of the kernel (up to 64 KiB in one packet),
+so one core carries several Gbit/s. Prints a line once the device is there.
 """
 
 import collections

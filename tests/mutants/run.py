@@ -5,12 +5,13 @@ Each NAME.patch beside this script is one wrong line, as a real mistake would lo
 which promise the line breaks, which test program states that promise and which of its cases do.
 Every change is made alone, in a copy of the tree: the program must build, and those cases, which
 pass without the change, must fail with it. Two programs are in Python: `python`, the tests of the
-scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node's socket for scripts, `Class.test`.
+scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node's socket for
+scripts, `Class.test`.
 
     tests/mutants/run.py                  all of them, in build/mutants/tree, built without LibTorch
     tests/mutants/run.py NAME...          these
-    tests/mutants/run.py --here NAME...   in this tree and its build/release: for who made a copy, and configured
-                                          it with -DCMAKE_UNITY_BUILD=OFF (each change is built sooner so)
+    tests/mutants/run.py --here NAME...   in this tree and its build/release: a copy of the project,
+                                          configured with -DCMAKE_UNITY_BUILD=OFF to build sooner
     tests/mutants/run.py --fit            builds nothing: whether every patch still fits
 
 Prints a table and ends with status 1 when a change went unnoticed, or a patch does not fit any

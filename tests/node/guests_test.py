@@ -1,6 +1,7 @@
 """A node's socket for scripts, driven by plain Python: every record, scripts that die, and rubbish.
 
-Usage: guests_test.py PROGRAM. No torch: what a script trains is an array here. The last line counts.
+Usage: guests_test.py PROGRAM. No torch: what a script trains is an array here. The last line says
+how many tests passed.
 """
 import array
 import contextlib
@@ -1118,7 +1119,8 @@ class Refusals(unittest.TestCase):
                 with contextlib.suppress(Refused, OSError), contextlib.closing(node.script()) as s:
                     s.socket.settimeout(0.02)
                     good = record(JOIN, count=len(LAYOUT)) + LAYOUT.encode()
-                    data = bytearray(good if rng.random() < 0.7 else rng.randbytes(rng.randrange(300)))
+                    noise = rng.randbytes(rng.randrange(300))
+                    data = bytearray(good if rng.random() < 0.7 else noise)
                     for _ in range(rng.randrange(4)):
                         if data:
                             data[rng.randrange(len(data))] = rng.randrange(256)

@@ -33,14 +33,6 @@ class Package(unittest.TestCase):
         self.assertIn("wire", arrows["rank"])
         graphlib.TopologicalSorter(arrows).prepare()  # raises where there is a circle
 
-    def test_lines_have_at_most_a_hundred_columns(self):
-        here = os.path.dirname(os.path.abspath(__file__))
-        folders = (FOLDER, os.path.join(FOLDER, "grapevine"), here)
-        for path in (path for folder in folders for path in glob.glob(folder + "/*.py")):
-            with open(path, encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    self.assertLessEqual(len(line.rstrip("\n")), 100, f"{path}:{number}")
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -286,14 +286,19 @@ void check_words(const std::string& path, const std::string& line, size_t number
   }
 }
 
-void check_lengths(const std::string& path, const std::vector<std::string>& lines,
+void check_columns(const std::string& path, const std::vector<std::string>& lines,
                    Complaints& out) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (const size_t wide = columns(lines[i]); wide > 100)
+      out.push_back(at(path, i + 1) + std::to_string(wide) + " columns, accepted: 100");
+  }
+}
+
+void check_functions(const std::string& path, const std::vector<std::string>& lines,
+                     Complaints& out) {
   size_t start = 0;  // the last line at column 0 that looks like the head of a function, from 1
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
-    if (const size_t wide = columns(line); wide > 100) {
-      out.push_back(at(path, i + 1) + std::to_string(wide) + " columns, accepted: 100");
-    }
     if (line.starts_with("}")) {
       if (line == "}" && start != 0 && i + 1 - start + 1 > 70) {
         out.push_back(at(path, start) + "a function of " + std::to_string(i + 1 - start + 1) +
@@ -323,7 +328,14 @@ Complaints check_style(const std::string& path, const std::string& text) {
   const auto lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i)
     check_words(path, lines[i], i + 1, out);
-  check_lengths(path, lines, out);
+  check_columns(path, lines, out);
+  check_functions(path, lines, out);
+  return out;
+}
+
+Complaints check_script(const std::string& path, const std::string& text) {
+  Complaints out;
+  check_columns(path, lines_of(text), out);
   return out;
 }
 

@@ -23,6 +23,9 @@ Complaints check_includes(const std::string& path, const std::string& text);
 /// Lengths of files, functions and lines, and banned words.
 Complaints check_style(const std::string& path, const std::string& text);
 
+/// Lengths of lines of a Python file.
+Complaints check_script(const std::string& path, const std::string& text);
+
 /// Third-party headers that a file reaches through headers of ours, and may not see.
 Complaints check_reach(const Tree&);
 

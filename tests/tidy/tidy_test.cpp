@@ -54,6 +54,17 @@ TEST_CASE("no function or line in the tree is too long, and no banned word stand
   CHECK(said_aloud(over(read_tree(GRAPEVINE_SOURCE_DIR), check_style)) == 0);
 }
 
+TEST_CASE("no line of Python is too long") {
+  const std::string root = GRAPEVINE_SOURCE_DIR;
+  Complaints all;
+  for (const std::string& path : list_files(root)) {
+    if (!path.ends_with(".py")) continue;
+    for (const std::string& line : check_script(path, text_of(root + "/" + path)))
+      all.push_back(line);
+  }
+  CHECK(said_aloud(all) == 0);
+}
+
 TEST_CASE("no file reaches a third-party library through a header of another room") {
   CHECK(said_aloud(check_reach(read_tree(GRAPEVINE_SOURCE_DIR))) == 0);
 }

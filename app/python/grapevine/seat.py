@@ -122,8 +122,8 @@ class Seat:
 
     def ask_share(self, gradients: int = 0, taken: int = 0) -> Record:
         """How far the rank is in its data, and the run. `gradients`: the work of the run, if the
-        data give it; `taken`: optimizer steps since the last STEP, for the pool. Raises NodeGone but
-        stays held: the next STEP finds out by itself."""
+        data give it; `taken`: optimizer steps since the last STEP, for the pool. Raises NodeGone
+        but stays held: the next STEP finds out by itself."""
         told = self.node.ask(Record(kind=Kind.SHARE, number=gradients, exchanges=taken))
         self.gradients = told.number
         return told
