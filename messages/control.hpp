@@ -19,7 +19,7 @@
 
 namespace grapevine {
 
-constexpr uint16_t kControlVersion = 5;      // between nodes
+constexpr uint16_t kControlVersion = 6;      // between nodes
 constexpr uint16_t kConsoleVersion = 3;      // between a console and a node
 constexpr uint16_t kOldestConsole = 2;       // the oldest console version still understood
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most

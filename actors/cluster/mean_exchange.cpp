@@ -104,7 +104,7 @@ void MeanExchange::begin(double now, const MeanKey& key, bool gives_time, MeanEf
   result_.reset();
   made_ = 0;
   neighbours_.clear();
-  const MeanTree tree = mean_tree(key);
+  const MeanTree tree = mean_tree(key, shape_.pieces());
   const auto self = std::find_if(key.members.begin(), key.members.end(),
                                  [this](const MeanMember& m) { return m.node == self_; });
   const auto place = static_cast<int>(self - key.members.begin());

@@ -10,6 +10,16 @@ namespace grapevine {
 
 namespace {
 
+// A piece is sent, and is as long again under way.
+constexpr size_t kHopTimes = 2;
+
+size_t depth(size_t nodes, size_t degree) {
+  size_t depth = 0;
+  for (size_t reached = 1, layer = degree; reached < nodes; layer *= degree - 1, ++depth)
+    reached += layer;
+  return depth;
+}
+
 bool is_cut(const MeanKey& key, int a, int b) {
   const std::pair<uint32_t, uint32_t> pair{std::min(a, b), std::max(a, b)};
   return std::binary_search(key.cut.begin(), key.cut.end(), pair);
@@ -110,18 +120,30 @@ std::vector<int> MeanTree::neighbours(int place) const {
   return all;
 }
 
-MeanTree mean_tree(const MeanKey& key) {
+size_t mean_degree(size_t nodes, uint32_t pieces) {
+  const auto lasts = [&](size_t degree) {
+    const size_t widest = std::min(degree, nodes - 1);
+    return widest * pieces + 2 * kHopTimes * depth(nodes, degree);
+  };
+  size_t best = kMostMeanDegree;
+  for (size_t degree = kMostMeanDegree - 1; degree >= 2; --degree)
+    if (lasts(degree) < lasts(best)) best = degree;
+  return best;
+}
+
+MeanTree mean_tree(const MeanKey& key, uint32_t pieces) {
   MeanTree tree;
   tree.places.resize(key.members.size());
   std::vector<int> waiting = key.part;
   if (waiting.empty()) return tree;
+  const size_t degree = mean_degree(waiting.size(), pieces);
   tree.root = waiting.front();
   std::vector<int> in{tree.root};
   waiting.erase(waiting.begin());
   for (size_t k = 0; k < in.size(); ++k) {
     const int here = in[k];
     MeanTree::Place& place = tree.places[static_cast<size_t>(here)];
-    size_t free = kMeanDegree - (here != tree.root ? 1 : 0);
+    size_t free = degree - (here != tree.root ? 1 : 0);
     for (size_t w = 0; w < waiting.size() && free > 0;) {
       const int other = waiting[w];
       if (is_cut(key, here, other)) {

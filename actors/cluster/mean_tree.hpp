@@ -7,10 +7,18 @@
 // and derive the same tree. So the nodes need not agree on a tree, and the number of a piece names
 // the tree along which it is sent.
 //
-// The root is the lowest name. Nodes are taken breadth-first by name. No node has more than four
-// neighbours, unless cut pairs leave it the only path to another node. If cuts separate the nodes,
-// the tree spans the largest part (of two equal parts, the one with the lowest name), and the other
-// nodes are not in the mean.
+// The root is the lowest name. Nodes are taken breadth-first by name. No node has more neighbours
+// than the degree, unless cut pairs leave it the only path to another node. If cuts separate the
+// nodes, the tree spans the largest part (of two equal parts, the one with the lowest name), and
+// the other nodes are not in the mean.
+//
+// The degree follows from the size of the model. A link carries one model up and one down for each
+// neighbour of its node; a piece makes two hops for each level of the tree. In times of a piece on
+// a link, a mean of `pieces` lasts about
+//
+//   degree pieces + 2 kHopTimes depth(nodes, degree)
+//
+// and the degree of two to four with the least is taken. So a large model goes along a path.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,7 +27,7 @@
 
 namespace grapevine {
 
-constexpr size_t kMeanDegree = 4;
+constexpr size_t kMostMeanDegree = 4;
 
 /// A node, as a mean needs it.
 struct MeanMember {
@@ -57,6 +65,9 @@ struct MeanTree {
   std::vector<int> neighbours(int place) const;
 };
 
-MeanTree mean_tree(const MeanKey&);
+/// The most neighbours of a node. `nodes`: in the tree; `pieces`: of the model.
+size_t mean_degree(size_t nodes, uint32_t pieces);
+
+MeanTree mean_tree(const MeanKey&, uint32_t pieces);
 
 }  // namespace grapevine

@@ -185,18 +185,29 @@ std::string DivergenceWatch::far(const Sizes& s, double first_distance) {
   return is_large(s);
 }
 
-Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean) {
+Sizes sizes_of(ConstVec mean, ConstVec first_mean) {
   Sizes s;
-  for (size_t k = 0; k < mean.size(); ++k) {
-    const double x = mean[k], x0 = first_mean[k];
-    s.moved += (x - x0) * (x - x0);
-    s.size += x * x;
-    s.first_size += x0 * x0;
-  }
-  const auto count = static_cast<double>(std::max<size_t>(1, mean.size()));
+  const auto add = [&](const auto* now, const auto* first) {
+    for (size_t k = 0; k < mean.size; ++k) {
+      const double x = now[k], x0 = first[k];
+      s.moved += (x - x0) * (x - x0);
+      s.size += x * x;
+      s.first_size += x0 * x0;
+    }
+  };
+  if (mean.dtype == DType::f64)
+    add(mean.as<double>(), first_mean.as<double>());
+  else
+    add(mean.as<float>(), first_mean.as<float>());
+  const auto count = static_cast<double>(std::max<size_t>(1, mean.size));
   s.size = std::sqrt(s.size / count);
   s.first_size = std::sqrt(s.first_size / count);
   return s;
+}
+
+Sizes sizes_of(const std::vector<double>& mean, const std::vector<double>& first_mean) {
+  return sizes_of(ConstVec{mean.data(), mean.size(), DType::f64},
+                  ConstVec{first_mean.data(), first_mean.size(), DType::f64});
 }
 
 void Observer::watch(const RunSample& s) {

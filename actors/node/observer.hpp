@@ -8,7 +8,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "actors/settings/counters.hpp"
 #include "actors/settings/run_hooks.hpp"
 #include "actors/settings/samples.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 
@@ -69,8 +69,9 @@ class DivergenceWatch {
   int seen_ = 0, growths_ = 0, large_ = 0, pulled_ = 0;
 };
 
-/// The sizes of a mean, compared with the first mean.
-Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean);
+/// The sizes of a mean, compared with the first mean. Vectors have one type.
+Sizes sizes_of(ConstVec mean, ConstVec first_mean);
+Sizes sizes_of(const std::vector<double>& mean, const std::vector<double>& first_mean);
 
 constexpr int kSampleNow = 0, kSamplePeriod = 1;
 

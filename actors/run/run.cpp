@@ -419,16 +419,10 @@ Alarm raise_divergence(const Settings& s, const Sink& sink, double at_s, const s
 void judge_end(const Settings& s, const Objective& objective, const Counters& counters,
                const Sink& sink, Outcome& outcome) {
   if (outcome.failure || outcome.alarm || outcome.parameters.empty()) return;
-  const auto numbers_of = [](ConstVec x) {
-    std::vector<double> numbers(x.size);
-    for (size_t k = 0; k < x.size; ++k)
-      numbers[k] = x.dtype == DType::f64 ? x.as<double>()[k] : double{x.as<float>()[k]};
-    return numbers;
-  };
   const ParameterLayout& layout = objective.layout();
   Buffer first(layout.size(), layout.dtype());
   objective.initial_point(outcome.parameters.front().rank % s.ranks, first);
-  Sizes now = sizes_of(numbers_of(mean_parameters(outcome)), numbers_of(first));
+  Sizes now = sizes_of(mean_parameters(outcome).vec(), first.vec());
   now.distance = consensus_distance(outcome);
   now.first_loss = counters.first_loss.load();
   double sum = 0, told = 0;

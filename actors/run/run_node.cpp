@@ -122,6 +122,7 @@ void save_last(caf::actor_system& system, const SpawnedRun& run) {
       .receive([](const std::string&) {}, [](const caf::error&) {});
 }
 
+// Scripts get the mean before the end is judged, which takes seconds for a large model.
 // REQUIRES: the settings are checked, the objective and the hooks guarded.
 Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
                                std::shared_ptr<Objective> objective, NodeHooks hooks,
@@ -176,10 +177,10 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
   if (alarm) result.outcome.fail(*alarm);
-  if (!thrown.any()) judge_end(s, *objective, *node.run->counters, hooks.run.sink, result.outcome);
   take_mean(end, *objective, s.ranks, result);
   if (hooks.guests)
     hooks.guests->end(result.mean, result.statistics, result.ranks, reached.is_left);
+  if (!thrown.any()) judge_end(s, *objective, *node.run->counters, hooks.run.sink, result.outcome);
   const auto ledgers = node.run->ledgers;
   node.stop();
   result.outcome.costs = final_costs(*ledgers, clock, hooks.run.checkpoints.stop);

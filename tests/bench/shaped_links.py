@@ -21,8 +21,9 @@ skipped where it cannot be imported.
 A row of the table: `compute`, the length of all steps over the time of all processes from the first
 step to the end of the last; `late`, by how much steps were longer than that, over the same time
 (with ddp this is the network, which it uses during a step); exchanges of a process for each step
-(of text, for each 30); MB that a process sent a second; seconds over the ideal of rivals.py; loss
-of the final model on held-out data. $GRAPEVINE_DATA has the data (../shared/data without it).
+(of text, for each 30); MB that a process sent a second; seconds, those of them after the last step,
+and all over the ideal of rivals.py; loss of the final model on held-out data. $GRAPEVINE_DATA has
+the data (../shared/data without it).
 """
 
 import argparse
@@ -148,7 +149,7 @@ def row(parts, four, sent_mb):
     return {
         "compute": work / whole, "late": (spent - work) / whole, "exchanges": each,
         "steps": len(steps), "mb": sent_mb / RANKS / (over - begin), "seconds": over - begin,
-        "ratio": (over - begin) / least,
+        "end": over - last, "ratio": (over - begin) / least,
         "loss": statistics.median(part.loss for part in parts if part.loss is not None),
     }
 
@@ -177,9 +178,9 @@ def report(rate, name, kind, told):
     if told is None:
         print(f"| {rate} | {name} | {kind} | not done |", flush=True)
         return
-    print("| {} | {} | {} | {:.1%} | {:.1%} | {:.2f} | {} | {:.2f} | {:.1f} | {:.3f} | {:.3f} |"
-          .format(rate, name, kind, *(told[k] for k in ("compute", "late", "exchanges", "steps",
-                                                       "mb", "seconds", "ratio", "loss"))),
+    print("| {} | {} | {} | {:.1%} | {:.1%} | {:.2f} | {} | {:.2f} | {:.1f} | {:.1f} | {:.3f} "
+          "| {:.3f} |".format(rate, name, kind, *(told[k] for k in (
+              "compute", "late", "exchanges", "steps", "mb", "seconds", "end", "ratio", "loss"))),
           flush=True)
 
 
@@ -230,7 +231,7 @@ def main():
                   f"{RANKS} at a time {least:.0f}; there and back {round_trip_ms:.1f} ms; the relay "
                   f"took {share:.0%} of a core", flush=True)
             print("\n| Mbit/s | job | who | compute | late | exchanges | steps | MB/s | seconds "
-                  "| over ideal | loss |\n" + "|---" * 11 + "|", flush=True)
+                  "| end | over ideal | loss |\n" + "|---" * 12 + "|", flush=True)
             for name in words.jobs * words.rounds:
                 for kind in JOBS[name].contestants:
                     if kind in wanted:
