@@ -20,6 +20,17 @@ size_t depth(size_t nodes, size_t degree) {
   return depth;
 }
 
+size_t best_degree(size_t nodes, uint32_t pieces) {
+  const auto lasts = [&](size_t degree) {
+    const size_t widest = std::min(degree, nodes - 1);
+    return widest * pieces + 2 * kHopTimes * depth(nodes, degree);
+  };
+  size_t best = kMostMeanDegree;
+  for (size_t degree = kMostMeanDegree - 1; degree >= 2; --degree)
+    if (lasts(degree) < lasts(best)) best = degree;
+  return best;
+}
+
 bool is_cut(const MeanKey& key, int a, int b) {
   const std::pair<uint32_t, uint32_t> pair{std::min(a, b), std::max(a, b)};
   return std::binary_search(key.cut.begin(), key.cut.end(), pair);
@@ -120,23 +131,12 @@ std::vector<int> MeanTree::neighbours(int place) const {
   return all;
 }
 
-size_t mean_degree(size_t nodes, uint32_t pieces) {
-  const auto lasts = [&](size_t degree) {
-    const size_t widest = std::min(degree, nodes - 1);
-    return widest * pieces + 2 * kHopTimes * depth(nodes, degree);
-  };
-  size_t best = kMostMeanDegree;
-  for (size_t degree = kMostMeanDegree - 1; degree >= 2; --degree)
-    if (lasts(degree) < lasts(best)) best = degree;
-  return best;
-}
-
 MeanTree mean_tree(const MeanKey& key, uint32_t pieces) {
   MeanTree tree;
   tree.places.resize(key.members.size());
   std::vector<int> waiting = key.part;
   if (waiting.empty()) return tree;
-  const size_t degree = mean_degree(waiting.size(), pieces);
+  const size_t degree = best_degree(waiting.size(), pieces);
   tree.root = waiting.front();
   std::vector<int> in{tree.root};
   waiting.erase(waiting.begin());

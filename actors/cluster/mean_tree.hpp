@@ -65,9 +65,7 @@ struct MeanTree {
   std::vector<int> neighbours(int place) const;
 };
 
-/// The most neighbours of a node. `nodes`: in the tree; `pieces`: of the model.
-size_t mean_degree(size_t nodes, uint32_t pieces);
-
+/// `pieces`: of the model.
 MeanTree mean_tree(const MeanKey&, uint32_t pieces);
 
 }  // namespace grapevine
