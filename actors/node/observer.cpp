@@ -21,18 +21,24 @@ Alarm alarm_of(const FarEdge& e) {
   const bool first = e.peer < 0 || e.rank < e.peer;
   alarm.rank = first ? e.rank : e.peer;
   alarm.peer = first ? e.peer : e.rank;
+  alarm.reason = "one of the two diverges, sends wrong values, or was away for long";
+  alarm.advice = "compare the learning rates and the data of both";
   if (e.is_apart) {
+    alarm.reason = "it diverges, or was away for long";
     alarm.is = fmt::format(
         "it is far from all its neighbours, {:.3g} of their usual steps from the nearest; it is in "
         "no mean until it is near one of them",
         e.steps);
   } else if (e.peer == e.rank) {
     alarm.is = fmt::format("its gradient is {:.3g} times its usual gradient", e.steps);
+    alarm.reason = "it diverges, or has a batch unlike the others";
+    alarm.advice = "look at its learning rate and its data";
     alarm.peer = -1;
   } else if (!e.is_finite) {
-    alarm.is = e.peer < 0 ? "the other ranks send values that are not finite"
-                          : fmt::format("rank {} gets values from rank {} that are not finite",
-                                        e.rank, e.peer);
+    alarm.is =
+        fmt::format("rank {} leaves out exchanges with {}, because they have NaN or infinity",
+                    e.rank, e.peer < 0 ? "the others" : fmt::format("rank {}", e.peer));
+    alarm.reason = "an end has such values in its model, or sends wrong ones";
   } else if (e.peer < 0) {
     alarm.is = fmt::format("the others pull it by {:.3g} of its usual steps", e.steps);
   } else {
@@ -41,9 +47,6 @@ Alarm alarm_of(const FarEdge& e) {
         "end's); exchanges move the two only a little",
         e.rank, e.steps, e.peer_steps);
   }
-  alarm.reason = e.is_apart ? "it diverges, or was away for long"
-                            : "one of the two diverges, sends wrong values, or was away for long";
-  alarm.advice = "compare the learning rates and the data of both";
   return alarm;
 }
 
