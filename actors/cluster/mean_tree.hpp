@@ -13,10 +13,10 @@
 // the other nodes are not in the mean.
 //
 // The degree follows from the size of the model. A link carries one model up and one down for each
-// neighbour of its node; a piece makes two hops for each level of the tree. In times of a piece on
-// a link, a mean of `pieces` lasts about
+// neighbour of its node. A piece makes two hops for each level of the tree: it is sent, and is as
+// long again under way. In times of a piece on a link, a mean of `pieces` lasts about
 //
-//   degree pieces + 2 kHopTimes depth(nodes, degree)
+//   degree pieces + 4 depth(nodes, degree)
 //
 // and the degree of two to four with the least is taken. So a large model goes along a path.
 #pragma once

@@ -27,7 +27,6 @@ Buffer mean_parameters(const Outcome& outcome) {
 
 double consensus_distance(const Outcome& outcome) {
   const std::vector<RankParameters> ranks = ranks_in_mean(outcome);
-  if (ranks.size() == 1) return 0;
   const size_t size = ranks.front().x->size();
   Buffer sum(size, DType::f64), mean(size, DType::f64), unused(size, DType::f64);
   for (const RankParameters& p : ranks)
