@@ -76,7 +76,8 @@ class Console:
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: status.py ADDRESS [NAME...], for instance status.py 127.0.0.1:7001 members")
+        sys.exit("usage: status.py ADDRESS [NAME...], "
+                 "for instance status.py 127.0.0.1:7001 members")
     try:
         ok, text = Console(sys.argv[1]).ask("status")
     except (OSError, ValueError) as error:

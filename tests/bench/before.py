@@ -48,7 +48,8 @@ def of_links(text):
 
 def of_kernels(text):
     for line in text.splitlines():
-        if found := re.match(rf" *({NUMBER} MB) +(\d) +(.*?) +{NUMBER} .* {NUMBER} +{NUMBER}$", line):
+        ends = rf"{NUMBER} .* {NUMBER} +{NUMBER}$"
+        if found := re.match(rf" *({NUMBER} MB) +(\d) +(.*?) +{ends}", line):
             yield f"{found[3]} threads of {found[1]}: {found[4]}, fused / bare", float(found[6]), +1
 
 

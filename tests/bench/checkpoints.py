@@ -87,7 +87,8 @@ def main():
         ratios.append(saving / bare)
         processor_ratios.append(saving_used / bare_used)
         print(f"without {bare:9.1f}/s {bare_used:9.1f}/cpu s   with {saving:9.1f}/s "
-              f"{saving_used:9.1f}/cpu s   {saved} of {size / 1e6:.1f} MB, {pages} pages", flush=True)
+              f"{saving_used:9.1f}/cpu s   {saved} of {size / 1e6:.1f} MB, {pages} pages",
+              flush=True)
     print(f"with / without, {asked.pairs} pairs: medians {statistics.median(ratios):.3f} a second, "
           f"{statistics.median(processor_ratios):.3f} a processor second")
 

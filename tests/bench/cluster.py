@@ -40,7 +40,8 @@ def main(words):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no process of ours stays
     program = program_given(words, "--program")
     before = program_given(words, "--before")
-    program = program or str(pathlib.Path(__file__).resolve().parents[2] / "build/release/grapevine")
+    root = pathlib.Path(__file__).resolve().parents[2]
+    program = program or str(root / "build/release/grapevine")
     names = list(CLAIMS) if words[:1] == ["all"] else words[:1]
     if not names or names[0] not in CLAIMS:
         sys.exit(__doc__)

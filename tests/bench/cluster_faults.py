@@ -215,6 +215,7 @@ def source_dies(c, tell):
     from_others = sum(link["bytes_received"] for link in late.status()["links"])
     tell("killed after, state complete after", "",
          f"{came / 1e6:.0f} MB, {at - killed:.1f} s; {from_others / 1e6:.0f} MB from others", True)
-    tell("what the newcomer says of its first source", "", " | ".join(said) or "nothing", bool(said))
+    tell("what the newcomer says of its first source", "", " | ".join(said) or "nothing",
+         bool(said))
     trained = late.gradients()
     wait("it trains", lambda: late.gradients() > trained + 5)

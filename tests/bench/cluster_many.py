@@ -197,7 +197,8 @@ def many_live(c, tell, folder, began, dim):
                                 n.status().get("graph_ranks") == len(left), 240))
     tell(f"{len(dead)} killed, all know after", "", f"{time.monotonic() - began:.1f} s", True)
     wait("reconfigure", lambda: left[0].ctl("reconfigure", "chain"))
-    of_all(left, lambda n: wait("the new graph", lambda: n.status().get("topology") == "chain", 240))
+    of_all(left, lambda n: wait("the new graph", lambda: n.status().get("topology") == "chain",
+                                240))
     before = of_all(left, lambda n: n.status())
     wait("a snapshot", lambda: left[-1].ctl("snapshot", f"{folder}/m.safetensors",
                                             patience_s=300), 300)

@@ -40,7 +40,8 @@ class Machines:
             for k in (0, 1):
                 self.ip("-n", self.hub, "link", "add", f"br{k}", "type", "bridge")
                 self.ip("-n", self.hub, "link", "set", f"br{k}", "up")
-            self.ip("-n", self.hub, "link", "add", "cable", "type", "veth", "peer", "name", "cable2")
+            self.ip("-n", self.hub, "link", "add", "cable", "type", "veth",
+                    "peer", "name", "cable2")
             for k, end in enumerate(("cable", "cable2")):
                 self.ip("-n", self.hub, "link", "set", end, "master", f"br{k}", "up")
             for k in range(count):

@@ -149,8 +149,8 @@ CLEAN, SAME = "order: compute-sanitizer is clean", "equality: passes on CUDA = C
 LINKS = "two processes on one GPU by VMM: 1.2 times the host link; kill -9 of the exporter survived"
 RULES = "equality: rules on CUDA = CPU, to the bit"
 PASSES = "passes: 0.9 of a device copy at 400 MB, 0.7 at 4 MB"
-TRAINING = ("a lone rank: 0.98 of a bare loop's samples at batch 128, also of a good one's; 0.95 at "
-            "32")
+TRAINING = ("a lone rank: 0.98 of a bare loop's samples at batch 128, also of a good one's; 0.95 "
+            "at 32")
 PARTNER = "a lone rank with a partner on the CPU: 0.95 of a bare loop's samples"
 MANY = "64 ranks on one GPU: 0.9 of one model's samples"
 NETWORKS = "a network's gradient on the GPU is the CPU's to rounding, on both lanes at once"

@@ -127,7 +127,8 @@ class StepsTest(unittest.TestCase):
         self.assertFalse(one_size.holds)
 
     def test_links_in_place_gain_a_fifth_and_survive_the_kill(self):
-        text = ("exchange of 44.7 MB by host      9.000 ms\nexchange of 44.7 MB in place     1.500 ms\n"
+        text = ("exchange of 44.7 MB by host      9.000 ms\n"
+                "exchange of 44.7 MB in place     1.500 ms\n"
                 "in place/host {}, kill -9 of the exporter {}\n")
         good = gpu_steps.read_links(text.format("1.21", "survived"), 0)
         self.assertTrue(good.holds, good)
@@ -220,7 +221,8 @@ class StepsTest(unittest.TestCase):
     def test_what_would_not_end_in_time_is_left_out_and_what_was_found_before_stands(self):
         build = Build(self.folder, kernels_test=(TESTS, 0), gpu_facts=(FACTS, 0))
         limits = {step.name: step.limit_s for step in gpu_steps.STEPS}
-        done = build.run("tests", "facts", GPU_WITHIN=str(max(limits["tests"], limits["facts"]) - 1))
+        within = max(limits["tests"], limits["facts"]) - 1
+        done = build.run("tests", "facts", GPU_WITHIN=str(within))
         self.assertIn("facts       left out: it may take", done.stdout)
         self.assertEqual(list(build.steps), ["tests"])
         self.assertIn("All tests passed", build.log("tests"))

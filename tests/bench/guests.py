@@ -88,7 +88,8 @@ def kill():
         for _ in range(ROUNDS):
             holder = subprocess.Popen(
                 [sys.executable, "-c",
-                 "import sys; sys.path.insert(0, %r); sys.argv = ['', %r]; import guests_test as g, os\n"
+                 "import sys; sys.path.insert(0, %r); sys.argv = ['', %r]\n"
+                 "import guests_test as g, os\n"
                  "class Node: socket = %r\n"
                  "s = g.joins(type('N', (), {'script': lambda self: g.Script(Node)})())\n"
                  "child = os.fork(); print(child, flush=True) if child else None\n"
@@ -101,7 +102,8 @@ def kill():
             took.append(time.perf_counter() - start)
             os.kill(child, 9)
             holder.wait()
-        print("seat free after SIGKILL, a child with the socket alive: %.1f ms, at most %.1f (bar 100)"
+        print("seat free after SIGKILL, a child with the socket alive: %.1f ms, at most %.1f "
+              "(bar 100)"
               % (1e3 * statistics.median(took), 1e3 * max(took)))
 
 

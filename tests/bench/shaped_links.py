@@ -228,8 +228,8 @@ def main():
         with Net(RANKS, rate, words.delay) as net:
             one, least, round_trip_ms, share = net.measure()
             print(f"links of {rate} Mbit/s alone: one stream {one:.0f} Mbit/s, the slowest of "
-                  f"{RANKS} at a time {least:.0f}; there and back {round_trip_ms:.1f} ms; the relay "
-                  f"took {share:.0%} of a core", flush=True)
+                  f"{RANKS} at a time {least:.0f}; there and back {round_trip_ms:.1f} ms; the "
+                  f"relay took {share:.0%} of a core", flush=True)
             print("\n| Mbit/s | job | who | compute | late | exchanges | steps | MB/s | seconds "
                   "| end | over ideal | loss |\n" + "|---" * 12 + "|", flush=True)
             for name in words.jobs * words.rounds:

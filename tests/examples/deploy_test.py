@@ -85,7 +85,8 @@ class Files(unittest.TestCase):
         self.assertEqual(service["spec"]["selector"], nodes["selector"]["matchLabels"])
         self.assertEqual(nodes["selector"]["matchLabels"], nodes["template"]["metadata"]["labels"])
         claims = {c["metadata"]["name"] for c in nodes["volumeClaimTemplates"]}
-        self.check_pods(nodes["template"], nodes["replicas"], objects["PodDisruptionBudget"], claims)
+        budget = objects["PodDisruptionBudget"]
+        self.check_pods(nodes["template"], nodes["replicas"], budget, claims)
 
     @unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
     def test_the_objects_of_a_jobset_belong_together(self):

@@ -181,7 +181,8 @@ def main():
         if sound[m.program, m.cases]:
             what, why = verdict(tree, m)
         else:
-            what, why = "FAILS ANYWAY", f"{m.cases or 'the program'} fails without the change, or is not there"
+            what = "FAILS ANYWAY"
+            why = f"{m.cases or 'the program'} fails without the change, or is not there"
         unnoticed += what != "noticed"
         print(f"{m.name:<44}{m.program:<16}{what:<16}{time.monotonic() - began:5.0f} s  {why}",
               flush=True)

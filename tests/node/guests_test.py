@@ -1156,7 +1156,8 @@ class Divergence(unittest.TestCase):
 
     def test_a_rank_that_is_far_from_all_others_is_in_no_mean_and_ends_no_run(self):
         for once in (True, False):
-            with self.subTest(once=once), Node(2, "--gradients", "0", "--sample-seconds", "0.05") as node:
+            words = ("--gradients", "0", "--sample-seconds", "0.05")
+            with self.subTest(once=once), Node(2, *words) as node:
                 wrong, sound = self.two(node)
                 wrong.fill([1e30] * TRAINED + START[TRAINED:])
                 wrong.step()

@@ -243,15 +243,17 @@ void check_include(const std::string& path, const Include& include, Complaints& 
   }
 }
 
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 // Columns of a line without its long string literals; a row of a table of numbers counts nothing.
 size_t columns(const std::string& line) {
   static const std::regex literal("\"([^\"\\\\]|\\\\.)*\"");
   static const std::string row = " \t+-.,;xXabcdefABCDEF0123456789{}()";
-  const auto count = [](const std::string& text) {
-    return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-  };
-  if (count(line) <= 100 || line.find_first_not_of(row) == line.npos) return 0;
-  return count(std::regex_replace(line, literal, "\"\""));
+  if (characters(line) <= 100 || line.find_first_not_of(row) == line.npos) return 0;
+  return characters(std::regex_replace(line, literal, "\"\""));
 }
 
 void check_words(const std::string& path, const std::string& line, size_t number, Complaints& out) {
@@ -286,19 +288,16 @@ void check_words(const std::string& path, const std::string& line, size_t number
   }
 }
 
-void check_columns(const std::string& path, const std::vector<std::string>& lines,
-                   Complaints& out) {
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (const size_t wide = columns(lines[i]); wide > 100)
-      out.push_back(at(path, i + 1) + std::to_string(wide) + " columns, accepted: 100");
-  }
+std::string too_wide(const std::string& path, size_t line, size_t wide) {
+  return at(path, line + 1) + std::to_string(wide) + " columns, accepted: 100";
 }
 
-void check_functions(const std::string& path, const std::vector<std::string>& lines,
-                     Complaints& out) {
+void check_lengths(const std::string& path, const std::vector<std::string>& lines,
+                   Complaints& out) {
   size_t start = 0;  // the last line at column 0 that looks like the head of a function, from 1
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
+    if (const size_t wide = columns(line); wide > 100) out.push_back(too_wide(path, i, wide));
     if (line.starts_with("}")) {
       if (line == "}" && start != 0 && i + 1 - start + 1 > 70) {
         out.push_back(at(path, start) + "a function of " + std::to_string(i + 1 - start + 1) +
@@ -328,14 +327,15 @@ Complaints check_style(const std::string& path, const std::string& text) {
   const auto lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i)
     check_words(path, lines[i], i + 1, out);
-  check_columns(path, lines, out);
-  check_functions(path, lines, out);
+  check_lengths(path, lines, out);
   return out;
 }
 
 Complaints check_script(const std::string& path, const std::string& text) {
   Complaints out;
-  check_columns(path, lines_of(text), out);
+  const auto lines = lines_of(text);
+  for (size_t i = 0; i < lines.size(); ++i)
+    if (const auto wide = characters(lines[i]); wide > 100) out.push_back(too_wide(path, i, wide));
   return out;
 }
 

@@ -23,7 +23,7 @@ Complaints check_includes(const std::string& path, const std::string& text);
 /// Lengths of files, functions and lines, and banned words.
 Complaints check_style(const std::string& path, const std::string& text);
 
-/// Lengths of lines of a Python file.
+/// Lengths of lines of a Python file, with all that stands in them.
 Complaints check_script(const std::string& path, const std::string& text);
 
 /// Third-party headers that a file reaches through headers of ours, and may not see.

@@ -35,7 +35,8 @@ def folders():
 
 def complaints(clang, flags, names):
     """What clang says of the files, taken as one."""
-    text = "".join(f'#include "{name}"\n' for name in sorted(names, key=lambda n: n.endswith(".hpp")))
+    ordered = sorted(names, key=lambda n: n.endswith(".hpp"))
+    text = "".join(f'#include "{name}"\n' for name in ordered)
     ran = subprocess.run(
         [clang, "-std=c++20", "-fsyntax-only", "-Wno-everything", "-Wthread-safety",
          "-Werror=thread-safety", "-isystem", str(ROOT / "tests/tidy/clang"), f"-I{ROOT}", *flags,

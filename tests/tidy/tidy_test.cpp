@@ -241,6 +241,9 @@ TEST_CASE("a long line or function is named with its length and what is accepted
   CHECK(complaint("kernels/base/a.cpp", "//" + std::string(99, 'y')) ==
         "kernels/base/a.cpp:1: 101 columns, accepted: 100\n");
   CHECK(complaint("kernels/base/a.cpp", "f(\"" + std::string(99, 'y') + "\");") == "");
+  CHECK(joined(check_script("a.py", "f(\"" + std::string(95, 'y') + "\")")) == "");
+  CHECK(joined(check_script("a.py", "f(\"" + std::string(96, 'y') + "\")")) ==
+        "a.py:1: 101 columns, accepted: 100\n");
   CHECK(complaint("kernels/base/a.cpp", times(30, "0.25, ")) == "");
   const std::string head = "int f(int a,\n      int b) {\n";
   CHECK(complaint("kernels/base/a.cpp", head + times(67, "  a += b;\n") + "}\n") == "");
