@@ -1,5 +1,7 @@
 #include "actors/cluster/run_lifecycle.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace grapevine {
@@ -8,6 +10,7 @@ namespace {
 
 constexpr double kMuster_s = 1;      // for news of the present nodes, once others have begun
 constexpr double kSuspected_s = 15;  // for news of suspects; only one that lies needs longer
+constexpr double kRanks_s = 60;      // for ranks that no other node claims
 constexpr double kWeigh_s = 5;       // for the snapshot of a node that leaves
 constexpr double kLeave_s = 2;       // for data that is under way to others
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
@@ -166,9 +169,15 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
                   (why_.empty() ? "" : ": " + why_);
     return enter(Phase::over, kNoDeadline);
   }
-  if (!met || self.first_rank == kAnyRank) return false;
+  if (!met) return false;
   if (seen_.digest != table.digest()) look(table);
-  if (seen_.moves) return false;
+  if (self.first_rank == kAnyRank || seen_.moves) {
+    if (now <= deadline_s_ + kRanks_s) return false;
+    out.failure = fmt::format(
+        "no ranks for this node: for {} s the other nodes have claimed all that it could take",
+        options_.patience_s + kRanks_s);
+    return enter(Phase::over, kNoDeadline);
+  }
   // One of the nodes that the run waits for begins at the start, even if it learns late that all
   // are there.
   const uint32_t total = options_.total_ranks;

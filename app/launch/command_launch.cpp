@@ -24,9 +24,11 @@
 #include "app/launch/report.hpp"
 #include "app/output/cost_report.hpp"
 #include "app/output/progress.hpp"
+#include "app/output/report.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
 #include "app/system/ask_node.hpp"
+#include "app/system/words.hpp"
 #include "kernels/base/cores.hpp"
 #include "kernels/base/write_file.hpp"
 
@@ -331,6 +333,8 @@ class Launch {
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;
     told["processes"] = nodes;
+    const std::string lacks = lacking(told);
+    if (!lacks.empty()) told["incomplete"] = lacks;
     const bool diverged = told["diverged"];  // then all have diverged
     if (options_.json) {
       print_json(told);
@@ -338,7 +342,20 @@ class Launch {
       print_launch(options_.settings, told);
     }
     if (diverged) return failure();
+    if (!lacks.empty()) return shortfall(lacks);
     return well ? 0 : 1;
+  }
+
+  // With equal shares no other rank takes the gradients of a rank that came late or is gone. A rank
+  // may lack one gradient, by rounding.
+  std::string lacking(const Json& told) const {
+    const Settings& s = options_.settings;
+    const bool is_bounded = options_.epochs > 0 || s.gradients == 0 || s.until_s > 0;
+    if (is_bounded || pools(s) || interrupted_ || told["stopped_early"]) return "";
+    const auto taken = told["gradients"].get<uint64_t>();
+    if (taken + static_cast<uint64_t>(s.ranks) > s.gradients) return "";
+    return fmt::format("{} of {} gradients were taken", with_commas(static_cast<double>(taken)),
+                       with_commas(static_cast<double>(s.gradients)));
   }
 
   Error failure() const {

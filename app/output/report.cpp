@@ -95,11 +95,15 @@ const char* const kWordsOfARun =
     "shrink, over the whole graph and over an edge; eta, alpha~: the momentum and the step of an "
     "exchange for this graph; consensus distance: the mean over ranks of |x - mean|^2)";
 
+Error shortfall(const std::string& why) {
+  return world_error("the run is incomplete: " + why +
+                     ", and with equal shares no rank takes the gradients of another, accepted: "
+                     "all ranks from the start to the end; with --share pool the others take them");
+}
+
 std::optional<Error> shortfall_of(const Summary& s) {
   if (s.incomplete.empty() || s.interrupted || s.drained || s.stopped_early) return std::nullopt;
-  return world_error("the run is incomplete: " + s.incomplete +
-                     ", and with equal shares nobody takes their gradients, accepted: all ranks "
-                     "at the end; --share pool has the others take them");
+  return shortfall(s.incomplete);
 }
 
 void print_sample(const std::string& text) {

@@ -14,8 +14,9 @@ std::string epoch_text(const EpochInfo&);
 /// Explains the words in epoch_text() and in the lines after it, for a new user.
 extern const char* const kWordsOfARun;
 
-/// The error of a run that did not do all its work. No value: all was done, as far as is known
-/// here.
+/// The error of a run that did not do all its work; `why`: "1 of 4 ranks here are gone".
+Error shortfall(const std::string& why);
+/// No value: all work was done, as far as is known here.
 std::optional<Error> shortfall_of(const Summary&);
 
 struct TrainingTimes {

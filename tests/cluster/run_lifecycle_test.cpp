@@ -116,6 +116,23 @@ TEST_CASE("a joiner whom all addresses turn away for what it is fails at once, a
   CHECK(node.lifecycle.phase() == Phase::over);
 }
 
+TEST_CASE("a joiner that gets no ranks waits for a minute beyond its patience, and then fails") {
+  Node none(joiner(), kAnyRank), overlapped(joiner(), 4);
+  Member b = member("b", 4);
+  b.ready = true;  // so of the two, b has them
+  overlapped.hear(b);
+  REQUIRE(overlapped.table.move_to());
+  for (Node* node : {&none, &overlapped}) {
+    node->lifecycle.start(0);
+    node->lifecycle.met();
+    CHECK(node->at(75).failure.empty());
+    CHECK(node->lifecycle.phase() == Phase::joining);
+    CHECK(node->at(75.1).failure ==
+          "no ranks for this node: for 75 s the other nodes have claimed all that it could take");
+    CHECK(node->lifecycle.phase() == Phase::over);
+  }
+}
+
 TEST_CASE(
     "a joiner of a run that has begun fetches first, and begins with what it got or did not") {
   LifecycleOptions late = joiner();
