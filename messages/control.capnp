@@ -38,7 +38,7 @@ enum Purpose {
 }
 
 struct Hello {
-  version @0 :UInt16;              # 4 between nodes; a console sends 3 or 2, and the node answers with the same number
+  version @0 :UInt16;              # 6 between nodes; a console sends 3 or 2, and the node answers with the same number
   purpose @1 :Purpose;
   incarnation @2 :UInt32;          # grows with each start of the node; 0 for a console
   job @3 :UInt64;                  # hash of the method, layout and dtype, equal at both ends; 0 for a console
