@@ -1,5 +1,6 @@
 // The common part of the configuration file and the plan file: reads TOML, and reports the place
-// and the kind of an error. Internal to this folder: it includes toml++.
+// and the kind of an error. It includes toml++; besides this folder only compare/ and launch/ use
+// it.
 #pragma once
 #include <toml++/toml.h>
 #include <string>

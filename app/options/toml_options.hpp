@@ -1,5 +1,5 @@
-// Options in a TOML file, the configuration file or a job file. Internal to this folder: it
-// includes toml++.
+// Options in a TOML file, the configuration file or a job file. It includes toml++; besides this
+// folder only compare/ uses it.
 #pragma once
 #include <string>
 #include <vector>

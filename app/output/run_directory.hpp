@@ -1,8 +1,9 @@
 // RunDirectory: the folder that records a run. Every file in it is complete or absent.
 //
 //   run.json            the resolved options, versions, seed; "state": running, then finished,
-//                       interrupted, drained or failed
-//   metrics.jsonl       a line per sample, epoch or event; metrics.jsonl.part during the run
+//                       interrupted, drained, stopped, incomplete or failed
+//   metrics.jsonl       a line per sample, test, epoch, event or report of a script;
+//                       metrics.jsonl.part during the run
 //   plan.toml           the plan, if there is one
 //   curves.svg          loss, consensus distance, tests, of all lives of the run
 //   model.safetensors, model.pt   the averaged model (written by the objective)

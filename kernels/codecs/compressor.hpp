@@ -5,8 +5,6 @@
 // Each tensor is compressed separately. Vectors have the layout's size and dtype. Encoded bytes
 // need no alignment; a machine of the same byte order reads them. With w = the bytes of one element
 // and d = the elements of a tensor, a tensor costs
-// bytes need no alignment and are read by machines of the same byte order. With w = the bytes of
-// one element and d = the elements of a tensor, a tensor costs
 //
 //   identity         d w              C(v) = v
 //   top-k:RATIO      k (4 + w)        the k = max(1, floor(RATIO d)) largest |v|, ties to the first

@@ -1,6 +1,6 @@
 // Device: a GPU as its owner uses it: memory, streams of work, events, copies and passes.
 //
-// It has two implementations: CUDA (cuda_device.hpp), and the tests' adversary
+// Two implementations do work: CUDA (cuda_device.hpp), and the tests' adversary
 // (tests/device/adversary.hpp), which does the same work on the CPU in any order that the events
 // allow. So all code that decides about order is above this interface and is tested without a GPU.
 //

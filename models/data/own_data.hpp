@@ -33,10 +33,11 @@ bool is_own_data(const std::string& dataset);
 /// each sample has one whole number of at least 0, and either all are below 256, or the classes can
 /// be learnt: three in four of the numbers up to the largest occur, and there are two samples for
 /// each. Targets of only -1 and 1 are two classes, and names are classes. Whole numbers from below
-/// 0 on are classes if at most 16 occur and the same holds of them. Errors (user): the file is
-/// missing, cut or damaged, lacks a tensor, or cannot be trained on (no samples, shapes that do not
-/// fit, targets that are no classes although the loss needs them, numbers that are not finite). One
-/// line names the file, the tensor or the line, and what is accepted.
+/// 0 on are classes if their range has at most 16 numbers and they can be learnt in this sense.
+/// Errors (user): the file is missing, cut or damaged, lacks a tensor, or cannot be trained on (no
+/// samples, shapes that do not fit, targets that are no classes although the loss needs them,
+/// numbers that are not finite). One line names the file, the tensor or the line, and what is
+/// accepted.
 Result<OwnData> read_own_data(const std::string& path, const std::string& loss = "auto");
 
 }  // namespace grapevine
