@@ -73,7 +73,7 @@ endfunction()
 function(grapevine_library name)
   cmake_parse_arguments(A "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
   add_library(${name} ${A_SOURCES})  # static, or shared with BUILD_SHARED_LIBS, from the same objects
-  grapevine_unity(${name} 8)
+  grapevine_unity(${name} 16)
   set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "")
   target_compile_features(${name} INTERFACE cxx_std_20)
   target_include_directories(${name} PUBLIC

@@ -28,7 +28,7 @@
 namespace grapevine {
 namespace {
 
-constexpr uint64_t kInner = 5, kRounds = 60, kSeed = 1;
+constexpr uint64_t kInner = 5, kOuterSteps = 60, kSeed = 1;
 constexpr double kRate = 0.1, kTolerance = 1e-12;
 
 using Numbers = std::vector<double>;  // one per rank
@@ -85,7 +85,7 @@ void gasloc(Loop& loop, const Numbers& moved) {
   loop.memory = y;
 }
 
-struct Row {
+struct Setting {
   const char* what;
   const char* words;
   int ranks;
@@ -93,7 +93,7 @@ struct Row {
   void (*step)(Loop&, const Numbers& moved);
 };
 
-constexpr Row kRows[] = {
+constexpr Setting kSettings[] = {
     {"DiLoCo by all_reduce", "method=all_reduce", 16, 0.7, 0.9, take_together},
     {"a rank alone", "method=a2cid2 topology=chain", 1, 0.7, 0.9, take_together},
     {"local SGD by d_psgd", "method=d_psgd", 16, 1, 0, average_on_ring},
@@ -101,15 +101,15 @@ constexpr Row kRows[] = {
     {"GASLoC", "method=gasloc", 16, 0.7, 0.6, gasloc},
 };
 
-Numbers oracle(const Row& row, Objective& objective) {
-  Loop loop{row.eta, row.mu, Numbers(static_cast<size_t>(row.ranks)),
-            Numbers(static_cast<size_t>(row.ranks))};
+Numbers oracle(const Setting& setting, Objective& objective) {
+  Loop loop{setting.eta, setting.mu, Numbers(static_cast<size_t>(setting.ranks)),
+            Numbers(static_cast<size_t>(setting.ranks))};
   const auto number = [](double& x) { return Vec(&x, 1, DType::f64); };
-  for (int rank = 0; rank < row.ranks; ++rank)
+  for (int rank = 0; rank < setting.ranks; ++rank)
     objective.initial_point(rank, number(loop.theta[static_cast<size_t>(rank)]));
-  for (; loop.round < kRounds; ++loop.round) {
+  for (; loop.round < kOuterSteps; ++loop.round) {
     Numbers moved = loop.theta;
-    for (int rank = 0; rank < row.ranks; ++rank) {
+    for (int rank = 0; rank < setting.ranks; ++rank) {
       double& x = moved[static_cast<size_t>(rank)];
       for (uint64_t step = 0; step < kInner; ++step) {
         double g = 0;
@@ -117,7 +117,7 @@ Numbers oracle(const Row& row, Objective& objective) {
         x -= kRate * g;
       }
     }
-    row.step(loop, moved);
+    setting.step(loop, moved);
   }
   return loop.theta;
 }
@@ -128,10 +128,10 @@ Result<std::shared_ptr<Objective>> made_of(const ObjectiveSpec& spec) {
   return std::shared_ptr<Objective>(std::move(*made));
 }
 
-Result<std::shared_ptr<Objective>> problem_of(const Row& row) {
+Result<std::shared_ptr<Objective>> problem_of(const Setting& setting) {
   ObjectiveSpec spec;
   spec.objective = "scalar";
-  spec.ranks = row.ranks;
+  spec.ranks = setting.ranks;
   return made_of(spec);
 }
 
@@ -162,7 +162,7 @@ std::vector<Numbers> sparta(Objective& objective) {
   std::vector<Numbers> x(kParties, Numbers(dim));
   for (int rank = 0; rank < kParties; ++rank)
     objective.initial_point(rank, view(x[static_cast<size_t>(rank)]));
-  for (uint64_t round = 0; round < kRounds; ++round) {
+  for (uint64_t round = 0; round < kOuterSteps; ++round) {
     for (int rank = 0; rank < kParties; ++rank) {
       Numbers& own = x[static_cast<size_t>(rank)];
       objective.gradient(0, rank, round, view(own), view(g));
@@ -190,7 +190,7 @@ Result<Claims> reproduce_sparta(const Effort& effort) {
   Run steps, alone;
   steps.words = common + fmt::format("objective=quadratic dim=60 zeta2=1 noise=0.1 lr={}", kRate);
   alone.words = common + "objective=matrix rows=100 columns=100";
-  steps.rounds = alone.rounds = effort.rounds(kRounds);
+  steps.rounds = alone.rounds = effort.rounds(kOuterSteps);
   const auto summaries = perform_all({steps, alone}, effort);
   if (!summaries) return summaries.error();
   const std::vector<Numbers> expected = sparta(**objective);
@@ -213,15 +213,15 @@ Result<Claims> reproduce_sparta(const Effort& effort) {
 Result<Claims> reproduce_local_steps(const Effort& effort) {
   std::vector<Run> runs;
   std::vector<Numbers> expected;
-  for (const Row& row : kRows) {
-    const auto objective = problem_of(row);
+  for (const Setting& setting : kSettings) {
+    const auto objective = problem_of(setting);
     if (!objective) return objective.error();
-    expected.push_back(oracle(row, **objective));
+    expected.push_back(oracle(setting, **objective));
     Run run;
     run.words = fmt::format(
         "objective=scalar ranks={} lr={} inner-steps={} outer-lr={} outer-momentum={} {}",
-        row.ranks, kRate, kInner, row.eta, row.mu, row.words);
-    run.rounds = effort.rounds(kInner * kRounds);
+        setting.ranks, kRate, kInner, setting.eta, setting.mu, setting.words);
+    run.rounds = effort.rounds(kInner * kOuterSteps);
     run.seed = kSeed;
     runs.push_back(std::move(run));
   }
@@ -234,7 +234,7 @@ Result<Claims> reproduce_local_steps(const Effort& effort) {
       const double x = parameters_of((*summaries)[k], static_cast<int>(rank)).front();
       farthest = std::max(farthest, std::abs(x - expected[k][rank]));
     }
-    claims.push_back({fmt::format("{}: the farthest rank from the loop", kRows[k].what), 0,
+    claims.push_back({fmt::format("{}: the farthest rank from the loop", kSettings[k].what), 0,
                       farthest, kTolerance, Accept::absolute});
   }
   const auto of_parts = reproduce_sparta(effort);
