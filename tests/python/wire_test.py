@@ -168,6 +168,15 @@ class Sockets(unittest.TestCase):
         self.assertEqual(socket_of(path), path)
         self.assertEqual(socket_of("b"), os.path.join(self.folder, "b.door"))
 
+    def test_a_node_that_could_not_use_the_runtime_folder_is_found_in_tmp(self):
+        folder = "/tmp/grapevine-%d" % os.geteuid()
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".door") as door:
+            name = os.path.basename(door.name)[: -len(".door")]
+            self.assertEqual(socket_of(name), door.name)
+            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": "/run/user/99999999"}):
+                self.assertEqual(socket_of(name), door.name)
+
     def test_an_address_of_another_machine_is_refused_in_a_line(self):
         for called in ("10.0.0.1:7001", "[::1]:7001", "host:7001"):
             with self.assertRaisesRegex(ValueError, "accepted: a script joins by a path on this"):

@@ -102,10 +102,12 @@ def socket_of(node: str) -> str:
             "node here" % node
         )
     if "/" not in path and not os.path.exists(path):
+        # A node uses the second folder if it cannot use the first, or has another environment.
         runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        given = runtime.startswith("/")
-        folder = runtime + "/grapevine" if given else "/tmp/grapevine-%d" % os.geteuid()
-        return "%s/%s.door" % (folder, path)
+        folders = [runtime + "/grapevine"] if runtime.startswith("/") else []
+        folders.append("/tmp/grapevine-%d" % os.geteuid())
+        paths = ["%s/%s.door" % (folder, path) for folder in folders]
+        return next(filter(os.path.exists, paths), paths[0])
     if path.endswith(".sock"):  # that for nodes and consoles: NAME.sock, NAME.PROCESS.sock
         name = path[: -len(".sock")]
         for stem in (name, re.sub(r"\.\d+$", "", name)):
