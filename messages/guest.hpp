@@ -54,7 +54,7 @@ constexpr uint16_t kGuestNotFinite = 4;  // front: values that were not finite w
 constexpr uint16_t kGuestNotSaved = 8;   // saved: the checkpoint could not be written
 constexpr uint16_t kGuestAside = 16;     // welcome: the memory also has the rank's aside tensors
 constexpr uint16_t kGuestOver = 32;      // in an answer: the run has ended; finish does not wait
-// In a share: the script has changed the front since the last answer.
+// In a share: the script has changed the front since the node last wrote it.
 constexpr uint16_t kGuestMoved = 64;
 constexpr uint16_t kGuestEmpty = 128;  // wait: the awaited rank has no script
 constexpr uint16_t kGuestSeat = 256;   // join: `rank` is a seat of this node, counted from 0

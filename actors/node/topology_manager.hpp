@@ -8,10 +8,10 @@
 // Without ranks here, the manager sends nothing and computes no constants.
 //
 // The constants follow the measured rates: per edge (count + 10) / (time + 10 / wanted), over a
-// sliding window. The manager computes them again when a rate has changed by a tenth. In a run of
-// several processes the nodes of both ends measure an edge, and membership combines the two values,
-// so all nodes use the same rates. A rate is clamped to between a hundredth of the wanted rate and
-// a hundred times it. With the paper's pairing the rates are the wanted ones.
+// sliding window. The manager computes them again when a rate has changed by a tenth; in a run of
+// several processes, by 4 %. There the nodes of both ends measure an edge, and membership combines
+// the two values, so all nodes use the same rates. A rate is clamped to between a hundredth of the
+// wanted rate and a hundred times it. With the paper's pairing the rates are the wanted ones.
 //
 // A spectrum is never computed in a handler: the compute pool computes it, one at a time. Until it
 // is there, a new epoch uses the last constants, and plain averaging before the first. If a

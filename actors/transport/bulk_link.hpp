@@ -10,10 +10,10 @@
 // once, because the sender may write to it again and the checked bytes must be the used bytes; then
 // it releases the memory. With `frames_in_place` the copy is left to the user of the frame (a
 // device copies it to its own memory), and the memory is released with the last lease. The sender
-// keeps its lease until then. If the link ends before that, the
-// sender leaves the memory to the receiver. It lends a process few payloads at a time, and all
-// processes together only a part of the slots. It lends no more to a process that has kept some
-// over several links. Other payloads go through the socket.
+// keeps its lease until then. If the link ends before that, the sender leaves the memory to the
+// receiver. It lends a process few payloads at a time, and all processes together only a part of
+// the slots. It lends no more to a process that has kept some over several links. Other payloads go
+// through the socket.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/io.h>

@@ -8,7 +8,7 @@
 //   [[method]]
 //   name = "relaysgd"                  # and any option, which replaces the shared one
 //   topology = "chain"
-//   label = "RelaySGD on a chain"      # default: the name
+//   label = "RelaySGD on a chain"      # default: the name, and what tells equal ones apart
 //
 // Without [[method]] tables `method` is an option like the others. The key of a list may be a
 // plural ("partitions").

@@ -172,7 +172,7 @@ class Scripts {
       if (Status again = start(k); again) return;
       line = name(k) + " cannot be started again";
     }
-    if (!done) line += " before its share was done";
+    if (!done) line += " before its work was done";
     if (!done && !ended()) line += ": the others take the remaining steps";
     log_.announce(line);
     if (complaint_.empty()) complaint_ = line;

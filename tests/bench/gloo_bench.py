@@ -5,7 +5,7 @@
 
 One payload after another over loopback, each answered by a byte: what `links_bench` measures of
 links against the same socket, so that the two ratios can be divided. CPU seconds per GB are those
-of both ends. Requirements PyTorch with Gloo.
+of both ends. Requires PyTorch with Gloo.
 """
 
 import os

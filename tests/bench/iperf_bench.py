@@ -3,7 +3,7 @@
 
 usage: tests/bench/iperf_bench.py [--build build/release] [--rounds 7] [--seconds 2]
 
-Requirements iperf3 (Debian: iperf3). Prints the medians of GB/s each way, and of the ratios."""
+Requires iperf3 (Debian: iperf3). Prints the medians of GB/s each way, and of the ratios."""
 import argparse
 import json
 import re

@@ -6,8 +6,7 @@
 //    durations drawn from the seed over four decades. Whatever the events allow happens sooner or
 //    later.
 //  - The judge (judge.hpp) finds what no event and no message orders, also where it went well.
-//  - A golden twin of all memory does the same work at once, in the order of the calls. Where
-//  events
+//  - A second copy of all memory does the same work at once, in the order of the calls. If events
 //    order all that must be ordered, both hold the same bits: at every read of the host, and when
 //    all is done.
 //  - Poison. Fresh and freed memory, and what is being written from the start of the work to its

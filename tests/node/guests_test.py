@@ -1637,7 +1637,7 @@ class Launch(unittest.TestCase):
                    "finish()\n")
         command = (sys.executable, "-c", self.JOINED + program)
         with self.launched(*command, options=("--json", "--gradients", "20")) as running:
-            line = ("the script of rank 1 has ended with status 1 before its share was done: "
+            line = ("the script of rank 1 has ended with status 1 before its work was done: "
                     "the others take the remaining steps")
             running.until_said(line)
             self.touch("crashed")
@@ -1694,7 +1694,7 @@ class Launch(unittest.TestCase):
                     done = self.run_script(program, options=("--json", "--method", method))
                     self.assertEqual(done.returncode, 1, done.stderr)
                     self.assertRegex(done.stderr, "grapevine: the script of rank 1 has ended with "
-                                                  "status [01] before its share was done")
+                                                  "status [01] before its work was done")
                     self.assertEqual(json.loads(done.stdout)["ranks"], 2)
 
     def test_a_script_that_crashes_is_started_again_as_often_as_is_asked_for(self):
