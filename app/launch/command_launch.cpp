@@ -132,7 +132,10 @@ class Launch {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
+  // After all processes have ended. The run is over if one of them has finished it.
   bool comes_back() const {
+    for (int k = 0; k < options_.nodes; ++k)
+      if (processes_.status(k) == 0 && !processes_.lost(k)) return false;
     return std::any_of(incidents_.begin() + static_cast<ptrdiff_t>(next_), incidents_.end(),
                        [](const Incident& i) { return i.restart; });
   }

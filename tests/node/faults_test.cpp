@@ -209,6 +209,41 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   CHECK_THAT(ran.err, Catch::Contains(".1 is started anew"));
 }
 
+TEST_CASE("launch does not wait for faults of the plan that come after the end of the run") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml",
+                   "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 100000\n"
+                   "[[fault]]\nkind = \"restart\"\nranks = [2]\nat = 100001\n");
+  const Ran ran = run_grapevine(
+      "launch --nodes 2 --ranks 2 --objective quadratic --share equal --gradients 400 --json "
+      "--plan " +
+      plan);
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  const Json told = Json::parse(ran.out, nullptr, false);
+  REQUIRE(told.is_object());
+  CHECK(told["gradients"] == 400);
+  CHECK(told["incomplete"].is_null());
+}
+
+TEST_CASE("with equal shares launch says how many gradients were not taken, with status 1") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml", "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 0.5\n");
+  const Ran ran = run_grapevine(
+      "launch --nodes 2 --ranks 2 --objective quadratic --share equal --gradients 400000 --json "
+      "--plan " +
+      plan);
+  INFO(ran.err);
+  CHECK(ran.status == 1);
+  const Json told = Json::parse(ran.out, nullptr, false);
+  REQUIRE(told.is_object());
+  CHECK_THAT(told["incomplete"].get<std::string>(),
+             Catch::Contains(" of 400,000 gradients were taken"));
+  CHECK_THAT(ran.err, Catch::Contains("the run is incomplete: "));
+}
+
 TEST_CASE("faults of links that are injected into running nodes are real, and lose no sum") {
   const Scratch scratch;
   const std::string plan = scratch.file("plan.toml",
