@@ -31,9 +31,10 @@ double A2cid2::measured_step(double now, double lr, ConstVec g, Vec copy) {
   return length;
 }
 
-void A2cid2::take(double now, Vec front, Vec base, Vec finite) {
-  mix_and_take(execution_, mixing_until(now), front, base, x_, x_tilde_, finite);
+double A2cid2::measured_take(double now, Vec front, Vec base, Vec finite) {
+  const double length = take_by(mixing_until(now), front, base, x_tilde_, finite);
   written_ = phase_;
+  return length;
 }
 
 void A2cid2::snapshot(double now, const ExchangeKey& key, ConstVec front, Payload& out) {

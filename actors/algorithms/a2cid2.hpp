@@ -38,13 +38,17 @@ class A2cid2 : public PairRule {
 
   void set_eta(double now, double eta) override { mixing_until(now), eta_ = eta; }
   void read(double now, Vec out) override;
-  /// Final, so that a derived rule with its own step overrides measured_step(), the one that runs.
+  /// Final, as take() is, so that a derived rule with its own step overrides measured_step() and
+  /// measured_take(), the ones that run.
   void on_gradient(double now, double lr, ConstVec g, Vec copy) final {
     measured_step(now, lr, g, copy);
   }
   bool measures_steps() const override { return execution_.device == nullptr; }
   double measured_step(double now, double lr, ConstVec g, Vec copy) override;
-  void take(double now, Vec front, Vec base, Vec finite) override;
+  void take(double now, Vec front, Vec base, Vec finite) final {
+    measured_take(now, front, base, finite);
+  }
+  double measured_take(double now, Vec front, Vec base, Vec finite) override;
   void snapshot(double now, const ExchangeKey&, ConstVec front, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde, double share) override;

@@ -8,8 +8,8 @@ double AdPsgd::measured_step(double, double lr, ConstVec g, Vec copy) {
   return optimizer_.measured_step(execution_, 0, lr, g, x_, {}, copy);
 }
 
-void AdPsgd::take(double, Vec front, Vec base, Vec finite) {
-  mix_and_take(execution_, 0, front, base, x_, {}, finite);
+double AdPsgd::measured_take(double, Vec front, Vec base, Vec finite) {
+  return take_by(0, front, base, {}, finite);
 }
 
 void AdPsgd::snapshot(double, const ExchangeKey& key, ConstVec front, Payload& out) {

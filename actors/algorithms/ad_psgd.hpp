@@ -27,7 +27,10 @@ class AdPsgd final : public PairRule {
   }
   bool measures_steps() const override { return execution_.device == nullptr; }
   double measured_step(double now, double lr, ConstVec g, Vec copy) override;
-  void take(double now, Vec front, Vec base, Vec finite) override;
+  void take(double now, Vec front, Vec base, Vec finite) override {
+    measured_take(now, front, base, finite);
+  }
+  double measured_take(double now, Vec front, Vec base, Vec finite) override;
   void snapshot(double now, const ExchangeKey&, ConstVec front, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde, double share) override;

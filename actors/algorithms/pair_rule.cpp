@@ -1,6 +1,9 @@
 #include "actors/algorithms/pair_rule.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
 
 #include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/random_part.hpp"
@@ -83,6 +86,30 @@ PairRule::PairRule(PairRule&&) noexcept = default;
 PairRule::~PairRule() = default;
 
 PairFactors* PairRule::factors() const { return lossy_ ? lossy_->factors.get() : nullptr; }
+
+// Block by block, in the cache. A script may write the front meanwhile, so the length and the step
+// are those of a copy.
+double PairRule::take_by(double c, Vec front, Vec base, Vec x_tilde, Vec finite) {
+  if (execution_.device != nullptr) {
+    mix_and_take(execution_, c, front, base, x_, x_tilde, finite);
+    return 0;
+  }
+  std::atomic<bool> all_finite{true};
+  const double square = sum_of_blocks(execution_, x_, [&](size_t first, size_t last) {
+    const size_t count = last - first;
+    const auto block = [&](const Vec& of) { return of ? of.part(first, count) : Vec(); };
+    const Vec given = block(front), from = block(base);
+    alignas(64) double memory[kLargestBlock];
+    const Vec copy(memory, count, front.dtype);
+    std::memcpy(copy.data, given.data, copy.bytes());
+    const double moved = square_distance({}, copy, from);
+    if (!mix_and_take({}, c, copy, from, block(x_), block(x_tilde))) all_finite = false;
+    std::memcpy(given.data, copy.data, copy.bytes());
+    return moved;
+  });
+  fill(execution_, all_finite ? 1 : 0, finite);
+  return std::sqrt(square);
+}
 
 void PairRule::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);

@@ -36,6 +36,9 @@ class PairRule : public PairwiseRule {
   RuleCounts counts() const override;
 
  protected:
+  /// Mixes by c; front - base becomes a step (Rule::take). Returns its length; on a device 0.
+  double take_by(double c, Vec front, Vec base, Vec x_tilde, Vec finite);
+
   /// The message of `front`. If that is empty: of x mixed by c (kernels/passes/ops.hpp), or of x
   /// itself without x~.
   void write(const ExchangeKey&, double c, ConstVec x_tilde, ConstVec front, Payload& out);

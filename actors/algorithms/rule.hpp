@@ -104,6 +104,12 @@ class PairwiseRule : public Rule {
     on_gradient(now, lr, g, copy);
     return 0;
   }
+  /// If measures_steps(): as take(), and returns the length of the step. A script may write `front`
+  /// at the same time, so the rule reads each number of it once.
+  virtual double measured_take(double now, Vec front, Vec base, Vec finite) {
+    take(now, front, base, finite);
+    return 0;
+  }
   /// Bytes of the largest snapshot.
   virtual size_t snapshot_bytes() const = 0;
   /// The parameters, or the part of them that is sent, with their phase (Lease::phase). `front`:

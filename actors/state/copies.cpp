@@ -60,12 +60,14 @@ void Copies::show(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
 
 void Copies::hand_over(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
   fronts_.hand_over(seat, [this, number = rank.rank, seat, gradients = rank.gradients] {
-    const StateRank* here = ranks_.find(number);
-    if (here == nullptr) return;
-    const StateRank::Guest* const guest = here->guest();
-    const uint64_t exchanges = guest != nullptr ? guest->exchanges : 0;
-    ranks_.owner.send(here->worker, Parameters{{}, gradients, seat, exchanges});
+    if (const StateRank* here = ranks_.find(number)) answer(*here, seat, gradients);
   });
+}
+
+void Copies::answer(const StateRank& rank, std::shared_ptr<GuestSeat> seat, uint64_t gradients) {
+  const StateRank::Guest* const guest = rank.guest();
+  const uint64_t exchanges = guest != nullptr ? guest->exchanges : 0;
+  ranks_.owner.send(rank.worker, Parameters{{}, gradients, std::move(seat), exchanges});
 }
 
 }  // namespace grapevine

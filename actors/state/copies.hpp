@@ -28,6 +28,8 @@ class Copies {
   void show(StateRank&, std::shared_ptr<GuestSeat>);
   /// Answers the script with its front as it is now.
   void hand_over(StateRank&, std::shared_ptr<GuestSeat>);
+  /// The script has the front already.
+  void answer(const StateRank&, std::shared_ptr<GuestSeat>, uint64_t gradients);
   GuestFronts& fronts() { return fronts_; }
   void clear() { fronts_.clear(); }
 

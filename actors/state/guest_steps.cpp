@@ -18,9 +18,20 @@ void GuestSteps::take_step(TakeStep& step) {
     fill(ranks_.execution, 1, copies_.fronts().of(step.seat).finite);
     return copies_.show(*rank, std::move(step.seat));
   }
+  if (!ranks_.deps.inner && ranks_.is(Pattern::pairwise) && rank->pairwise().measures_steps())
+    return take_shared_front(*rank, std::move(step.seat));
   copies_.fronts().bring(step.rank, step.seat, [this, number = step.rank, seat = step.seat] {
     if (StateRank* here = ranks_.find(number)) step_from(*here, seat);
   });
+}
+
+void GuestSteps::take_shared_front(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  ranks_.audited(rank, -1, 1, [&] {
+    rank.guard.stepped(rank.pairwise().measured_take(ranks_.now(), seat->front, seat->base,
+                                                     {&seat->finite, 1, DType::f64}));
+  });
+  ++rank.gradients;
+  copies_.answer(rank, std::move(seat), rank.gradients);
 }
 
 // REQUIRES: the front is in the memory of the rank.
