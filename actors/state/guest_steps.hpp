@@ -1,7 +1,8 @@
 // GuestSteps: the steps that a script takes for a rank (actors/guests).
 //
 // Invariant: a rule judges and takes a copy of the script's front (guest_fronts.hpp), or reads each
-// number of it once (measured_take()), and the script continues when the rank has answered. A rank serves one script at a time.
+// number of it once (measured_take()), and the script continues when the rank has answered. A rank
+// serves one script at a time.
 #pragma once
 #include <memory>
 

@@ -5,9 +5,9 @@
 // order. It costs nothing while idle. Its end is noticed when the peer's process dies, but not when
 // that process is stopped; the membership probes for that. Payloads have a separate connection,
 // opened when first needed: they go from the sender's lease into the receiver's, and on one host
-// through shared memory (bulk_link.hpp). They belong to frames between two ranks, or to parcels between the two
-// nodes (messages/parcel.hpp). Frames without a payload are sent with the control messages and may
-// overtake payloads.
+// through shared memory (bulk_link.hpp). They belong to frames between two ranks, or to parcels
+// between the two nodes (messages/parcel.hpp). Frames without a payload are sent with the control
+// messages and may overtake payloads.
 //
 // On one machine nodes use unix sockets, which accept only processes of the same user. TCP requires
 // a run key and uses mutual TLS 1.3, except on loopback if no key is asked for.

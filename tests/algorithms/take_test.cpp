@@ -1,4 +1,10 @@
 // Steps that somebody else has made (Rule::take), by every method.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -103,4 +109,35 @@ TEST_CASE("a guest that gossips with nobody keeps the bits that its own loop wou
       REQUIRE(same_bits(base, kept));
     }
   }
+}
+
+TEST_CASE("a step is measured as it is taken, although its script rewrites the front meanwhile") {
+  constexpr size_t kSize = 1 << 18;
+  void* const memory = ::mmap(nullptr, kSize * sizeof(double), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const Vec front(memory, kSize, DType::f64);
+  const pid_t script = ::fork();
+  REQUIRE(script >= 0);
+  for (double value = 1; script == 0; value = 4 - value)  // 1 and 3, without end
+    std::fill_n(front.as<double>(), kSize, value);
+  const ParameterLayout layout = ParameterLayout::flat(kSize, DType::f64);
+  for (const std::string method : {"a2cid2", "ad_psgd"}) {
+    INFO(method);
+    Buffer before(kSize, DType::f64), after(kSize, DType::f64), finite(1, DType::f64);
+    auto rule = rule_of(method, layout, {}, before);
+    for (int step = 1; step <= 20; ++step) {
+      Buffer base(kSize, DType::f64);
+      scale({}, 1, before, base);
+      const double length =
+          dynamic_cast<PairwiseRule&>(*rule).measured_take(0.1 * step, front, base, finite);
+      rule->read(0.1 * step, after);
+      CHECK(length == Approx(std::sqrt(square_distance({}, after, before))).epsilon(1e-12));
+      CHECK(same_bits(base, after));
+      std::swap(before, after);
+    }
+  }
+  ::kill(script, SIGKILL);
+  ::waitpid(script, nullptr, 0);
+  ::munmap(memory, kSize * sizeof(double));
 }
