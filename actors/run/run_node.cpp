@@ -30,11 +30,15 @@ struct Reached {
 };
 
 // Waits until the run ends or this node has left it. The node may still leave while the run ends,
-// because its device is lost or somebody ends it.
+// because its device is lost or somebody ends it. If all nodes are interrupted, the stop of one that
+// looked earlier may end the ranks here before this look: they are saved all the same.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const Reached& reached, const std::function<void()>& save) {
   for (bool ends = false, leaves = false;;) {
-    if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
+    if (auto end = ending.wait(std::chrono::milliseconds(50))) {
+      if (!leaves && !end->failure && !reached.has_diverged() && reached.is_left()) save();
+      return std::move(*end);
+    }
     if (leaves) continue;
     if (reached.has_diverged()) {
       leaves = true;

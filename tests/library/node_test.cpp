@@ -1,5 +1,6 @@
 // Nodes of the library's users: settings that cannot be are sentences, and so is what their code
 // throws; a process with a name of nobody's choice runs alone.
+#include <atomic>
 #include <stdexcept>
 
 #include "tests/catch.hpp"
@@ -64,6 +65,29 @@ TEST_CASE("settings that no node can have are refused in a sentence") {
              Contains("at most 63"));
   CHECK_THAT(refused([](NodeSettings& n) { n.join = {std::string(300, 'j')}; }),
              Contains("at most 255"));
+}
+
+TEST_CASE("a node that is interrupted saves its ranks, though another's stop ends them first") {
+  Settings settings = short_run(Clock::wall);
+  settings.gradients = 0;
+  std::atomic<int> interrupts{0}, ranks{0}, whole{0};
+  std::atomic<bool> is_enough{false};
+  NodeHooks hooks;
+  hooks.run.interrupts = &interrupts;
+  hooks.run.is_enough = &is_enough;  // stops the run, as another node's request does
+  hooks.run.sink.on_sample = [&](const RunSample&) { is_enough = true; };
+  hooks.run.sink.on_event = [&](const std::string& line) {
+    if (line == "the run is to stop") interrupts = 1;
+  };
+  hooks.run.checkpoints.write = [&](const CheckpointPart& part, const CheckpointOrders::Done& done) {
+    ++(part.rank == nullptr ? whole : ranks);
+    done(true, "");
+  };
+  const auto result = run_node(settings, {}, std::make_shared<Bowl>(), hooks);
+  REQUIRE(result);
+  CHECK(interrupts == 1);
+  CHECK(ranks == 4);
+  CHECK(whole == 1);
 }
 
 TEST_CASE("what a node's gradient or hook throws is an error with its text") {
