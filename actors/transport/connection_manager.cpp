@@ -4,6 +4,9 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
@@ -31,6 +34,13 @@ double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
   const auto failed =
       kj::runCatchingExceptions([&] { stream.getsockopt(IPPROTO_TCP, TCP_INFO, &info, &size); });
   return failed == nullptr ? info.tcpi_rtt * 1e-6 : 0;
+}
+
+/// Whether a dial failed because no process listens. Of a local socket the file may be missing:
+/// every node that starts removes those of processes that are gone.
+bool nobody_listens(const std::string& address, const std::string& reason) {
+  return reason.find("refused") != reason.npos ||
+         (is_path(address) && reason == std::strerror(ENOENT));
 }
 
 }  // namespace
@@ -119,7 +129,7 @@ void ConnectionManager::dial(const std::string& address) {
         if (leaving_ || !events_.dial_failed) return;
         const std::string reason = dial_reason_of(e);
         if (reason == kUnresolved) tell_unresolved(address);
-        events_.dial_failed(address, reason, reason.find("refused") != reason.npos);
+        events_.dial_failed(address, reason, nobody_listens(address, reason));
       }));
 }
 

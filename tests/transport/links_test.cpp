@@ -339,6 +339,12 @@ TEST_CASE("unix sockets carry links too, and a socket file that nobody serves is
     CHECK(taken.error().message == "listen " + one.listen + ": Address already in use");
   }
   CHECK(::access((folder + "_1").c_str(), F_OK) != 0);
+  {  // its process is gone, though the port of none refuses
+    TestNode b("b", two);
+    b.links().dial(one.listen);
+    REQUIRE(b.wait([&] { return b.failures.size() == 1; }));
+    CHECK(b.failures[0] == "refused: No such file or directory");
+  }
   // A file left behind by a process that was killed.
   const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un path{};
