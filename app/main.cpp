@@ -46,7 +46,7 @@ Result<int> run(int argc, char** argv) {
   const LogOptions log = invocation.options.log;
   for (const std::string& warning : invocation.options.warnings)
     Log(log).warn(warning);
-  count_interrupts(log.format);
+  if (invocation.drains) count_interrupts(log);
   const Result<int> status = caught([&] { return invocation.run(std::move(invocation.options)); });
   return status ? *status : refuse(log, status.error());
 }
@@ -71,6 +71,7 @@ bool is_lost(std::FILE* printed) {
 int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == kGuard) return guard({argv + 2, argv + argc});
   open_closed_streams();
+  let_writes_fail();
   prepare_heap();
   prepare_cuda();
   const Result<int> status = caught([&] { return run(argc, argv); });

@@ -1,11 +1,14 @@
 // grapevine ctl: a console of a running node.
 #include <fmt/core.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <sstream>
+#include <thread>
 
 #include "actors/settings/alarm.hpp"
 #include "app/commands/commands.hpp"
@@ -299,8 +302,20 @@ Status save_snapshot(const Options& o) {
   return Done{};
 }
 
+// Ends this process when the reader of its output is gone (| head). Only a write would notice that,
+// and the next event may come in hours.
+void end_with_reader() {
+  std::thread([] {
+    pollfd output{STDOUT_FILENO, 0, 0};  // no event: errors are always reported
+    while (poll(&output, 1, -1) < 0 && errno == EINTR) {
+    }
+    if ((output.revents & (POLLERR | POLLHUP)) != 0) _exit(0);
+  }).detach();
+}
+
 // Prints each event as it comes, until the node ends or the user stops.
 Status follow(const Options& o) {
+  end_with_reader();
   return follow_node(o.address, o.peers.key, {ConsoleVerb::events, kFollow}, [&](const auto& part) {
     if (o.json)
       print_json({{"event", part.text.substr(0, part.text.find('\n'))}});
@@ -314,8 +329,6 @@ Status follow(const Options& o) {
 }  // namespace
 
 Result<int> control(Options o) {
-  std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
-  std::signal(SIGTERM, SIG_DFL);
   if (o.address.empty())
     return user_error(
         "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "

@@ -327,7 +327,8 @@ CommandLine read_command_line(int argc, char** argv) {
       return user_error(fmt::format("{} is empty, accepted: a value", none->name));
     auto options = resolve(kCommands[k].command, given[k], script);
     if (!options) return options.error();
-    return Invocation{kCommands[k].run, std::move(*options)};
+    const bool drains = (kCommands[k].command & kDraining) != 0;
+    return Invocation{kCommands[k].run, drains, std::move(*options)};
   }
   if (before.empty()) return app.help();
   std::string accepted;

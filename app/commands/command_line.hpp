@@ -11,6 +11,7 @@ namespace grapevine {
 
 struct Invocation {
   Result<int> (*run)(Options);  // the command
+  bool drains;                  // at an interrupt it ends in order; another command, at once
   // Defaults, then the configuration file, then the command line; the plan read; checked.
   Options options;
 };

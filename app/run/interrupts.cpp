@@ -31,7 +31,7 @@ constexpr std::string_view kStopping =
 
 // The form of the log's lines, set before any signal: a handler may call few functions.
 struct Manner {
-  bool json = false, terminal = false;
+  bool quiet = false, json = false, terminal = false;
   long east_of_utc_s = 0;
 } manner;
 
@@ -69,6 +69,7 @@ class Line {
 };
 
 void tell_stopping() {
+  if (manner.quiet) return;
   constexpr long kDay_s = 86400;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -155,11 +156,17 @@ void on_request(int) { ++requests; }
 
 }  // namespace
 
-void count_interrupts(LogFormat format) {
+void let_writes_fail() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void count_interrupts(const LogOptions& log) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  manner = {format == LogFormat::json, isatty(STDERR_FILENO) == 1, local.tm_gmtoff};
+  manner = {log.quiet || log.level != LogLevel::info, log.format == LogFormat::json,
+            isatty(STDERR_FILENO) == 1, local.tm_gmtoff};
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
@@ -176,9 +183,6 @@ void count_interrupts(LogFormat format) {
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_request;
   sigaction(SIGUSR1, &action, nullptr);
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGXFSZ, &action, nullptr);
-  sigaction(SIGPIPE, &action, nullptr);
 }
 
 const std::atomic<int>& interrupts() { return count; }

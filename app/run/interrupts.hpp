@@ -15,10 +15,13 @@ namespace grapevine {
 /// The exit status of a process that was interrupted twice, or before it had anything to save.
 inline constexpr int kInterrupted = 130;
 
-/// Installs the handlers, which write in the format of the log. If a file exceeds its limit, or the
-/// reader of an output is gone (| head), a write fails instead of a signal. A process that was
-/// started to outlive its terminal (nohup) gets no SIGHUP.
-void count_interrupts(LogFormat);
+/// If a file exceeds its limit, or the reader of an output is gone (| head), a write fails instead of
+/// a signal.
+void let_writes_fail();
+
+/// Installs the handlers, which write in the format of the log, and nothing where it is quiet. A
+/// process that was started to outlive its terminal (nohup) gets no SIGHUP.
+void count_interrupts(const LogOptions&);
 
 const std::atomic<int>& interrupts();  // so far
 bool terminated();  // the first was SIGTERM or SIGHUP: the machine is needed, or the terminal is

@@ -54,9 +54,10 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
   const pid_t child = in.open() && out.open() && err.open() ? fork() : -1;
   if (child == 0) become(words.data(), in.ends[0], out.ends[1], err.ends[1], parent);
   if (child < 0) {
-    const char* few = errno == EAGAIN ? ", accepted: a larger limit of processes (ulimit -u)" : "";
-    return world_error(
-        fmt::format("cannot start {}: {}{}", arguments[0], std::strerror(errno), few));
+    const char* few = errno == EAGAIN   ? ", accepted: a larger limit of processes (ulimit -u)"
+                      : errno == EMFILE ? ", accepted: a larger limit of open files (ulimit -n)"
+                                        : "";
+    return world_error(fmt::format("cannot start a process: {}{}", std::strerror(errno), few));
   }
   std::unique_ptr<ChildProcess> made(new ChildProcess);
   setpgid(child, child);  // both do it, so that the order does not matter

@@ -242,7 +242,7 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   const std::string path = scratch.file("run.json", "running");
   const pid_t child = fork();
   if (child == 0) {
-    grapevine::count_interrupts(grapevine::LogFormat::text);
+    grapevine::count_interrupts({});
     const grapevine::InterruptNote note(path, "interrupted");
     raise(SIGINT);
     if (text_of(path) == "interrupted") raise(SIGINT);
@@ -255,12 +255,36 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   CHECK_FALSE(exists(path + ".interrupt"));
 }
 
+TEST_CASE("an interrupt is told, except to who wants no events") {
+  using grapevine::LogLevel;
+  for (const auto& log : std::vector<grapevine::LogOptions>{
+           {}, {.quiet = true}, {.level = LogLevel::warning}, {.level = LogLevel::none}}) {
+    const bool is_told = !log.quiet && log.level == LogLevel::info;
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(ends[1], STDERR_FILENO);
+      grapevine::count_interrupts(log);
+      raise(SIGINT);
+      _exit(grapevine::interrupts() == 1 ? 0 : 1);
+    }
+    close(ends[1]);
+    char some[256];
+    CHECK((read(ends[0], some, sizeof some) > 0) == is_told);
+    close(ends[0]);
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
+
 TEST_CASE("two SIGTERM or SIGUSR2, from a scheduler and from its launcher, are one request") {
   for (const int first : {SIGTERM, SIGUSR2}) {
     INFO("signal " << first);
     const pid_t child = fork();
     if (child == 0) {
-      grapevine::count_interrupts(grapevine::LogFormat::text);
+      grapevine::count_interrupts({});
       raise(first);
       raise(SIGTERM);
       _exit(grapevine::interrupts() == 1 && grapevine::terminated() ? 0 : 1);

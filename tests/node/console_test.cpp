@@ -211,6 +211,23 @@ TEST_CASE("a console follows the events until the node ends, and asks for the la
                                          Catch::Contains("the graph is complete of 2 ranks"));
 }
 
+TEST_CASE("a console that follows ends when its reader is gone, or its terminal is closed") {
+  const auto nodes = start_nodes(1, 2, kEndless);
+  const std::string address = nodes[0]->address();
+  nodes[0]->wait_for([](const Json& s) { return !s["events"].empty(); });
+  const Scratch scratch;
+  const Ran read = run_command("sh -c 'timeout 60 " GRAPEVINE_BINARY_DIR "/grapevine ctl " + address +
+                               " events follow; echo $? >" + scratch.path("status") +
+                               "' | head -n 1");
+  CHECK(std::count(read.out.begin(), read.out.end(), '\n') == 1);
+  CHECK(text_of(scratch.path("status")) == "0\n");  // `timeout` has not ended it
+  Process follower({"ctl", address, "events", "follow"});
+  while (follower.child().out().empty() && !follower.ended())
+    ChildProcess::wait_any({&follower.child()}, 100);
+  follower.signal(SIGHUP);
+  CHECK(follower.end() == 128 + SIGHUP);
+}
+
 TEST_CASE("a console ends in order, whatever a node's answer lacks or has in another type") {
   const auto nodes = start_nodes(2, 1, kEndless);
   wait_for_ranks(nodes, 2);
