@@ -4,7 +4,7 @@ grapevine_test(app
     app/tools.cpp models/tools.cpp app/compare_refusals_test.cpp app/compare_test.cpp
     app/config_test.cpp app/data_test.cpp app/doctor_test.cpp app/event_file_test.cpp app/methods_test.cpp app/own_data_test.cpp
     app/plan_test.cpp app/refusals_test.cpp
-    app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
+    app/reports_test.cpp app/reproduce_test.cpp app/script_output_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
     app/train_test.cpp app/cost_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
 foreach(shim old_file_system few_threads broken_wakes)  # preloaded into the program

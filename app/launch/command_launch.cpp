@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -307,13 +308,11 @@ class Launch {
     uint64_t gradients = 0;
     std::map<std::string, uint64_t> sums;
     std::vector<Cost> costs;
-    bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
       nodes.push_back({{"node", processes_.name(k)},
                        {"status", processes_.status(k)},
                        {"restarts", restarts_.count(k) > 0 ? restarts_.at(k) : 0}});
-      well = well && (processes_.status(k) == 0 || processes_.lost(k));
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();
       for (const char* name : {"exchanges", "bytes", "payload_bytes", "messages",
@@ -346,7 +345,8 @@ class Launch {
     }
     if (diverged) return failure();
     if (!lacks.empty()) return shortfall(lacks);
-    return well ? 0 : 1;
+    if (auto failed = failure_of_a_node()) return *std::move(failed);
+    return 0;
   }
 
   // With equal shares no other rank takes the gradients of a rank that came late or is gone. A rank
@@ -363,11 +363,15 @@ class Launch {
 
   Error failure() const {
     if (interrupted_) return world_error("stopped before there was a result");
+    return failure_of_a_node().value_or(world_error("every node is gone"));
+  }
+
+  std::optional<Error> failure_of_a_node() const {
     for (int k = 0; k < options_.nodes; ++k)
-      if (processes_.ended(k) && processes_.status(k) != 0 && !processes_.lost(k))
+      if (processes_.status(k) != 0 && !processes_.lost(k))
         return Error{processes_.status(k) == 2 ? Error::Kind::user : Error::Kind::world,
                      processes_.complaint(k)};
-    return world_error("every node is gone");
+    return std::nullopt;
   }
 
   const Options& options_;

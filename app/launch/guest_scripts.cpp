@@ -162,11 +162,10 @@ class Scripts {
     if (status > kSignalled && status < kSignalled + NSIG)
       line += fmt::format(" (signal {})", status - kSignalled);
     failed_ = failed_ || status != 0;
-    if (interrupts() > 0) return log_.announce(line);
-    if (done && status == 0) return log_.announce(line);
+    if (interrupts() > 0 || (done && status == 0)) return log_.info(line);
     if (!done && scripts_[k].starts <= restarts_) {
       line += fmt::format(": it is started again, {} of {}", scripts_[k].starts, restarts_);
-      log_.announce(line);
+      log_.warn(line);
       for (const int seat : seats)
         server_->await_script(seat);
       if (Status again = start(k); again) return;
@@ -174,7 +173,7 @@ class Scripts {
     }
     if (!done) line += " before its work was done";
     if (!done && !ended()) line += ": the others take the remaining steps";
-    log_.announce(line);
+    log_.warn(line);
     if (complaint_.empty()) complaint_ = line;
     for (const int seat : seats)
       server_->give_up(seat);
@@ -198,7 +197,7 @@ class Scripts {
     for (size_t k = 0; k < scripts_.size(); ++k) {
       if (!scripts_[k].child || scripts_[k].child->ended()) continue;
       const std::string line = fmt::format("{} goes on, and is {}", name(k), told);
-      log_.announce(line);
+      log_.warn(line);
       if (signal != end_all_signal()) {
         scripts_[k].child->signal_group(signal);
         continue;
@@ -255,7 +254,7 @@ Result<int> launch_guests(Options options) {
   for (bool told = false; server && !scripts.ended();) {
     scripts.watch();
     if (!told && Steady::now() > over + kTellWaiting && (told = true))
-      announce(options.log, "the run is over; waiting for its scripts to end");
+      Log(options.log).info("the run is over; waiting for its scripts to end");
   }
   if (failed) return *failed;
   if (!*ended) return ended->error();

@@ -16,6 +16,18 @@ constexpr auto kWait = 200ms;            // for the rest of a line
 constexpr auto kBetweenBars = 5s;        // in the log
 constexpr char kCleared[] = "\r\033[K";  // erases a line of a terminal
 
+/// The bytes at the end of a UTF-8 text that begin a character and do not end it.
+size_t begun_character(std::string_view text) {
+  for (size_t k = 1; k <= std::min<size_t>(3, text.size()); ++k) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - k]);
+    if (byte < 0x80) return 0;
+    if (byte < 0xC0) continue;  // inside a character
+    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    return k < length ? k : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 ScriptOutput::ScriptOutput(std::FILE* stream, size_t scripts, LogFormat format, const Log& log)
@@ -36,7 +48,7 @@ void ScriptOutput::put(size_t script, int rank, std::string_view bytes, Clock::t
     if (ends)
       end(script, rank, bytes[at], now);
     else if (taken == room)
-      json_ ? tell(script, rank) : show(script, rank, '\0');
+      json_ ? tell(script, rank, false) : show(script, rank, '\0');
     bytes.remove_prefix(taken + (ends ? 1 : 0));
   }
 }
@@ -48,7 +60,7 @@ void ScriptOutput::end(size_t script, int rank, char how, Clock::time_point now)
     const bool is_due = how == '\n' || now - last.told >= kBetweenBars;
     if (!again && is_due) {
       last.told = now;
-      tell(script, rank);
+      tell(script, rank, true);
     }
     last.text.clear();
   } else if (!again) {
@@ -69,8 +81,17 @@ void ScriptOutput::flush(size_t script, int rank, bool all, Clock::time_point no
     show(script, rank, last.is_bar ? '\r' : '\0');
 }
 
+std::string ScriptOutput::take(size_t script, bool is_whole) {
+  std::string& text = last_[script].text;
+  const size_t left = is_whole ? 0 : begun_character(text);
+  std::string rest = text.substr(text.size() - left);
+  text.resize(text.size() - left);
+  return std::exchange(text, std::move(rest));
+}
+
 void ScriptOutput::show(size_t script, int rank, char how) {
-  const std::string text = std::exchange(last_[script].text, {});
+  const std::string text = take(script, how != '\0');
+  if (text.empty() && how == '\0') return;
   const auto number = static_cast<int>(script);
   std::string shown;
   if (open_ != number) {
@@ -85,8 +106,8 @@ void ScriptOutput::show(size_t script, int rank, char how) {
   std::fflush(stream_);
 }
 
-void ScriptOutput::tell(size_t script, int rank) {
-  log_.announce(fmt::format("[{}] {}", rank, std::exchange(last_[script].text, {})));
+void ScriptOutput::tell(size_t script, int rank, bool is_whole) {
+  log_.announce(fmt::format("[{}] {}", rank, take(script, is_whole)));
 }
 
 }  // namespace grapevine

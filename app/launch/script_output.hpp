@@ -34,7 +34,9 @@ class ScriptOutput {
 
   void end(size_t script, int rank, char how, Clock::time_point now);
   void show(size_t script, int rank, char how);  // how: 0 if the line continues
-  void tell(size_t script, int rank);
+  void tell(size_t script, int rank, bool is_whole);
+  /// What is there of the last line; if it goes on, without a character whose end has not come.
+  std::string take(size_t script, bool is_whole);
 
   std::FILE* stream_;
   bool terminal_, json_;

@@ -1,7 +1,9 @@
 // The program on machines that are not as ours: names that are no text, file systems that lack
 // something, terminals that are closed, readers that are gone, limits.
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -183,6 +185,37 @@ TEST_CASE("runs that begin in one second have a folder each") {
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 3);
   for (const auto& folder : fs::directory_iterator(scratch.path("runs")))
     CHECK(record_of(folder.path())["state"] == "finished");
+}
+
+TEST_CASE("a command that has nothing to save ends at once, at any signal") {
+  const Scratch scratch;
+  const std::string path = scratch.path("silent");
+  const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{AF_UNIX, {}};
+  REQUIRE(path.size() < sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  REQUIRE(bind(door, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(listen(door, 1) == 0);
+  for (const std::string& command : {"ctl unix:" + path + " status", "doctor --join unix:" + path})
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) {
+      INFO(command << ", signal " << signal);
+      Running running(command);
+      const int its = accept(door, nullptr, nullptr);  // it is there, and gets no answer
+      running.signal(signal);
+      CHECK(running.end() == 128 + signal);
+      close(its);
+    }
+  close(door);
+}
+
+TEST_CASE("a quiet launch that fails says why, in one line") {
+  const Scratch scratch;
+  const Ran full = run_grapevine("launch --nodes 1 --quiet --checkpoint-every 0 --dim 100000 " + kRun +
+                                     "--gradients 100 --out " + scratch.path("run"),
+                                 "ulimit -f 200;");
+  CHECK(full.status == 1);
+  CHECK(std::count(full.err.begin(), full.err.end(), '\n') == 1);
+  CHECK_THAT(full.err, Catch::StartsWith("grapevine: ") && Catch::Contains("model.safetensors"));
 }
 
 TEST_CASE("a file of the user's is never taken for a socket") {
