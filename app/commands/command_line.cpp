@@ -136,6 +136,8 @@ const CommandRow kCommands[] = {
      "Exit status 1 if a check fails.\n"},
 };
 
+constexpr unsigned kDraining = kRuns | kProcesses | kCompare | kReproduce;  // they train ranks
+
 using Given = std::vector<ConfigEntry>;
 
 // Refuses options that have no effect if scripts compute the steps. `entries`: in the order of the

@@ -32,7 +32,6 @@ enum Command : unsigned {
 };
 constexpr unsigned kRuns = kTrain | kSimulate;
 constexpr unsigned kProcesses = kNode | kLaunch;  // accept all options of train
-constexpr unsigned kDraining = kRuns | kProcesses | kCompare | kReproduce;  // train ranks
 
 /// For one process of several. Empty addresses: from the environment, else a unix socket, or with a
 /// key a free port of this machine.
