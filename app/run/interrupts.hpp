@@ -15,8 +15,8 @@ namespace grapevine {
 /// The exit status of a process that was interrupted twice, or before it had anything to save.
 inline constexpr int kInterrupted = 130;
 
-/// If a file exceeds its limit, or the reader of an output is gone (| head), a write fails instead of
-/// a signal.
+/// If a file exceeds its limit, or the reader of an output is gone (| head), a write fails instead
+/// of a signal.
 void let_writes_fail();
 
 /// Installs the handlers, which write in the format of the log, and nothing where it is quiet. A

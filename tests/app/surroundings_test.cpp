@@ -210,8 +210,8 @@ TEST_CASE("a command that has nothing to save ends at once, at any signal") {
 
 TEST_CASE("a quiet launch that fails says why, in one line") {
   const Scratch scratch;
-  const Ran full = run_grapevine("launch --nodes 1 --quiet --checkpoint-every 0 --dim 100000 " + kRun +
-                                     "--gradients 100 --out " + scratch.path("run"),
+  const Ran full = run_grapevine("launch --nodes 1 --quiet --checkpoint-every 0 --dim 100000 " +
+                                     kRun + "--gradients 100 --out " + scratch.path("run"),
                                  "ulimit -f 200;");
   CHECK(full.status == 1);
   CHECK(std::count(full.err.begin(), full.err.end(), '\n') == 1);

@@ -79,7 +79,8 @@ TEST_CASE("a node that is interrupted saves its ranks, though another's stop end
   hooks.run.sink.on_event = [&](const std::string& line) {
     if (line == "the run is to stop") interrupts = 1;
   };
-  hooks.run.checkpoints.write = [&](const CheckpointPart& part, const CheckpointOrders::Done& done) {
+  hooks.run.checkpoints.write = [&](const CheckpointPart& part,
+                                    const CheckpointOrders::Done& done) {
     ++(part.rank == nullptr ? whole : ranks);
     done(true, "");
   };

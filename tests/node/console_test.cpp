@@ -216,9 +216,9 @@ TEST_CASE("a console that follows ends when its reader is gone, or its terminal 
   const std::string address = nodes[0]->address();
   nodes[0]->wait_for([](const Json& s) { return !s["events"].empty(); });
   const Scratch scratch;
-  const Ran read = run_command("sh -c 'timeout 60 " GRAPEVINE_BINARY_DIR "/grapevine ctl " + address +
-                               " events follow; echo $? >" + scratch.path("status") +
-                               "' | head -n 1");
+  const Ran read =
+      run_command("sh -c 'timeout 60 " GRAPEVINE_BINARY_DIR "/grapevine ctl " + address +
+                  " events follow; echo $? >" + scratch.path("status") + "' | head -n 1");
   CHECK(std::count(read.out.begin(), read.out.end(), '\n') == 1);
   CHECK(text_of(scratch.path("status")) == "0\n");  // `timeout` has not ended it
   Process follower({"ctl", address, "events", "follow"});
