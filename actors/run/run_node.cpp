@@ -30,8 +30,8 @@ struct Reached {
 };
 
 // Waits until the run ends or this node has left it. The node may still leave while the run ends,
-// because its device is lost or somebody ends it. If all nodes are interrupted, the stop of one
-// that looked earlier may end the ranks here before this look: they are saved all the same.
+// because its device is lost or somebody ends it. If all nodes are interrupted, the node that looks
+// first stops the run, and that may end the ranks here before this look: they are saved too.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const Reached& reached, const std::function<void()>& save) {
   for (bool ends = false, leaves = false;;) {

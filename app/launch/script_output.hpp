@@ -35,7 +35,8 @@ class ScriptOutput {
   void end(size_t script, int rank, char how, Clock::time_point now);
   void show(size_t script, int rank, char how);  // how: 0 if the line continues
   void tell(size_t script, int rank, bool is_whole);
-  /// What is there of the last line; if it goes on, without a character whose end has not come.
+  /// The text of the last line so far. If the line continues, the bytes of an incomplete character
+  /// are kept for the next call.
   std::string take(size_t script, bool is_whole);
 
   std::FILE* stream_;

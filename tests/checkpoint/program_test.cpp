@@ -255,7 +255,7 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   CHECK_FALSE(exists(path + ".interrupt"));
 }
 
-TEST_CASE("an interrupt is told, except to who wants no events") {
+TEST_CASE("an interrupt is told, unless the log is quiet or has no events") {
   using grapevine::LogLevel;
   for (const auto& log : std::vector<grapevine::LogOptions>{
            {}, {.quiet = true}, {.level = LogLevel::warning}, {.level = LogLevel::none}}) {

@@ -339,7 +339,7 @@ TEST_CASE("unix sockets carry links too, and a socket file that nobody serves is
     CHECK(taken.error().message == "listen " + one.listen + ": Address already in use");
   }
   CHECK(::access((folder + "_1").c_str(), F_OK) != 0);
-  {  // its process is gone, though the port of none refuses
+  {  // the process has gone with its file, so nobody listens
     TestNode b("b", two);
     b.links().dial(one.listen);
     REQUIRE(b.wait([&] { return b.failures.size() == 1; }));
