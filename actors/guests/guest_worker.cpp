@@ -112,7 +112,7 @@ void GuestWorker::ask() {
   computed();
   if (seat_->steps && over()) return answer();
   asked_ = true;
-  if (seat_->steps) {
+  if (seat_->steps && !draining_) {
     const uint64_t held = deps_.pool ? seat_->optimizer_steps : 1;
     deps_.ledger->computed(deps_.clock.now(), held);
     if (deps_.pool) {

@@ -29,15 +29,16 @@ void RunEnd::begin() {
   ranks_.close();
   outcome_.first_rank = ranks_.first_rank();
   outcome_.seconds = deps_.clock.now();
-  for (RankLedger& ledger : *deps_.ledgers)
-    ledger.end(outcome_.seconds);
-  outcome_.gradients = deps_.counters->gradients.load();
-  outcome_.exchanges = deps_.counters->applied_ends.load() / 2;
-  outcome_.frames = deps_.counters->frames.load();
-  outcome_.bytes = deps_.counters->bytes.load();
+  for (const WorkerActor& worker : ranks_.workers())
+    owner_.send(worker, Order::drain);
+  // A worker that has answered counts no gradient any more, so the counts are of one time.
   ask_all(owner_, ranks_.workers(), outcome_.workers, [this] {
-    for (const WorkerActor& worker : ranks_.workers())
-      owner_.send(worker, Order::drain);
+    for (RankLedger& ledger : *deps_.ledgers)
+      ledger.end(deps_.clock.now());
+    outcome_.gradients = deps_.counters->gradients.load();
+    outcome_.exchanges = deps_.counters->applied_ends.load() / 2;
+    outcome_.frames = deps_.counters->frames.load();
+    outcome_.bytes = deps_.counters->bytes.load();
     hand_in();
   });
 }
