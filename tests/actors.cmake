@@ -1,7 +1,8 @@
 add_library(grapevine_simulated_runs STATIC run/simulated_runs.cpp)
 target_include_directories(grapevine_simulated_runs PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(grapevine_simulated_runs PUBLIC grapevine_actors PRIVATE grapevine_options)
-grapevine_test(actors_paper SOURCES run/paper_test.cpp USES grapevine_simulated_runs GrapevineDep::EIGEN)
+grapevine_test(actors_paper SOURCES run/paper_test.cpp algorithms/powergossip_published_test.cpp
+  USES grapevine_simulated_runs grapevine_lockstep GrapevineDep::EIGEN)
 grapevine_test(actors_pairing SOURCES run/pairing_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_same_events SOURCES run/same_events_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp run/divergence_test.cpp

@@ -16,10 +16,12 @@ grapevine_test(actors_units
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 
-# The round methods, all ranks in one loop (algorithms/lockstep.hpp).
+# The round methods, all ranks in one loop.
+add_library(grapevine_lockstep STATIC algorithms/lockstep.cpp)
+target_include_directories(grapevine_lockstep SYSTEM PUBLIC ${EIGEN_INCLUDE})
+target_link_libraries(grapevine_lockstep PUBLIC grapevine_actors)
 grapevine_test(actors_methods
   SOURCES
-    algorithms/lockstep.cpp
     algorithms/compressed_test.cpp algorithms/gossip_test.cpp
     algorithms/gossip_losses_test.cpp algorithms/push_sum_test.cpp
     algorithms/outer_pairs_test.cpp algorithms/random_part_test.cpp
@@ -29,8 +31,7 @@ grapevine_test(actors_methods
     algorithms/mean_estimation_test.cpp
     algorithms/relay_test.cpp algorithms/relay_losses_test.cpp
     algorithms/relay_trees_test.cpp
-  USES grapevine_actors)
-target_include_directories(actors_methods_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
+  USES grapevine_lockstep)
 
 # Whoever links the actors into a program, the program of app/ and the examples included.
 if(GRAPEVINE_SANITIZE MATCHES "thread")

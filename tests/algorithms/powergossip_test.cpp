@@ -11,23 +11,6 @@ using namespace grapevine::test;
 
 namespace {
 
-constexpr double kBestGamma = 1.3083906286540754;  // of the ring of 8 with weights 1/3
-
-ParameterLayout matrix(int64_t rows, int64_t columns) {
-  ParameterLayout layout(DType::f64);
-  layout.add("X", {rows, columns}, true);
-  return layout;
-}
-
-LockstepOptions options_of(int ranks, const ParameterLayout& layout, const RuleSettings& rule) {
-  LockstepOptions options;
-  options.method = "powergossip";
-  options.ranks = ranks;
-  options.layout = layout;
-  options.rule = rule;
-  return options;
-}
-
 Eigen::MatrixXd normal_rows(int ranks, size_t size, uint64_t seed) {
   Random random(seed, 0, Purpose::test);
   Eigen::MatrixXd rows(ranks, static_cast<Eigen::Index>(size));
@@ -36,19 +19,9 @@ Eigen::MatrixXd normal_rows(int ranks, size_t size, uint64_t seed) {
   return rows;
 }
 
-/// One matrix per rank on a ring of 8: Gaussian, with singular values that fall as k^-decay.
-LockstepOptions consensus(const std::string& compress, double decay) {
-  ObjectiveSpec spec;
-  spec.ranks = 8;
-  spec.spectrum_decay = decay;
-  LockstepOptions options = options_of(8, matrix(100, 100), power(compress, kBestGamma));
-  options.start = start_of(**make_matrix(spec), 8);
-  return options;
-}
-
 /// The published matrices of sines; factors that start as cos(row column).
 Lockstep matrix_problem(const std::string& compress, double gamma) {
-  LockstepOptions options = options_of(8, matrix(6, 5), power(compress, gamma));
+  LockstepOptions options = powergossip_options(8, matrix_layout(6, 5), power(compress, gamma));
   options.start = start_of(*matrices(6, 5, "sines"), 8);
   options.make = [](const RuleContext& context) {
     return std::make_unique<PowerGossip>(context, [](Random&, size_t row, size_t column) {
@@ -112,43 +85,11 @@ TEST_CASE("PowerGossip on the matrix problem is where the published equations ha
   }
 }
 
-TEST_CASE("steps and bits to the consensus of matrices are the published ones to 2 %") {
-  struct Target {
-    double ratio, steps, megabits;  // steps 0: not published
-  };
-  const struct {
-    const char* compress;
-    double decay;
-    std::vector<Target> targets;
-  } rows[] = {{"powergossip", 0, {{1e-3, 946, 6.05}, {1e-6, 2228, 14.25}}},
-              {"powergossip:start=cold", 0, {{1e-3, 1257, 8.04}, {1e-6, 2698, 17.26}}},
-              {"powergossip:rank=2", 0, {{1e-3, 476, 6.08}, {1e-6, 1117, 14.29}}},
-              {"powergossip:rank=4", 0, {{1e-3, 240, 6.12}, {1e-6, 559, 14.29}}},
-              {"powergossip", 1, {{1e-3, 0, 4.21}, {1e-6, 0, 12.1}}},
-              {"powergossip", 2, {{1e-3, 0, 1.51}, {1e-6, 0, 7.75}}}};
-  for (const auto& row : rows) {
-    Lockstep run(consensus(row.compress, row.decay));
-    const double start = run.spread();
-    const Lockstep::Row mean = run.mean();
-    int steps = 0;
-    for (const Target& target : row.targets) {
-      for (; run.spread() > target.ratio * start && steps < 10000; ++steps)
-        run.round(0);
-      INFO(row.compress << ", decay " << row.decay << ", to " << target.ratio);
-      REQUIRE(steps < 10000);
-      if (target.steps > 0) CHECK(steps == Approx(target.steps).epsilon(0.02));
-      const double numbers_per_rank = static_cast<double>(run.bytes()) / sizeof(double) / 8;
-      CHECK(32e-6 * numbers_per_rank == Approx(target.megabits).epsilon(0.02));
-    }
-    CHECK(distance(run.mean(), mean) < 1e-13);
-  }
-}
-
 TEST_CASE("S iterations in a round gossip like S rounds, and vectors gossip once a round") {
   const ParameterLayout layout = mixed(DType::f64);
   for (const char* start : {"warm", "cold"}) {
     const std::string spec = std::string("powergossip:start=") + start;
-    LockstepOptions options = options_of(5, layout, power(spec));
+    LockstepOptions options = powergossip_options(5, layout, power(spec));
     options.start = normal_rows(5, layout.size(), 2);
     Lockstep single(options);
     options.rule = power(spec + ",iterations=3");
@@ -175,7 +116,7 @@ TEST_CASE("S iterations in a round gossip like S rounds, and vectors gossip once
 TEST_CASE("the gradient is taken before the gossip and its step lands after it") {
   const ParameterLayout layout = mixed(DType::f64);
   for (const char* spec : {"", "powergossip:iterations=2"}) {
-    LockstepOptions options = options_of(4, layout, power(spec));
+    LockstepOptions options = powergossip_options(4, layout, power(spec));
     options.start = normal_rows(4, layout.size(), 3);
     Lockstep gossip(options);
     const Eigen::MatrixXd target = normal_rows(4, layout.size(), 4);
@@ -189,7 +130,7 @@ TEST_CASE("the gradient is taken before the gossip and its step lands after it")
 }
 
 TEST_CASE("models that begin equal still find a direction to gossip in") {
-  LockstepOptions options = options_of(6, matrix(8, 8), power(""));
+  LockstepOptions options = powergossip_options(6, matrix_layout(8, 8), power(""));
   const Eigen::MatrixXd target = normal_rows(6, 64, 5);
   options.gradient = [&](int rank, uint64_t, const Row& x) { return Row(x - target.row(rank)); };
   Lockstep run(options);
@@ -208,7 +149,7 @@ TEST_CASE("PowerGossip keeps the mean on random graphs, at any rank and start") 
                              ",iterations=" + std::to_string(1 + random.below(3)) +
                              (random.below(2) == 0 ? ",start=cold" : "");
     const ParameterLayout layout = mixed(DType::f64);
-    LockstepOptions options = options_of(ranks, layout, power(spec));
+    LockstepOptions options = powergossip_options(ranks, layout, power(spec));
     options.topology = random.below(2) == 0 ? "complete" : "ring";
     options.start = normal_rows(ranks, layout.size(), seed);
     Lockstep run(options);
@@ -223,7 +164,7 @@ TEST_CASE("PowerGossip keeps the mean on random graphs, at any rank and start") 
 
 TEST_CASE("rounds that lose messages begin factors anew, count it, and still reach consensus") {
   const ParameterLayout layout = mixed(DType::f64);
-  LockstepOptions options = options_of(6, layout, power("powergossip:iterations=2"));
+  LockstepOptions options = powergossip_options(6, layout, power("powergossip:iterations=2"));
   options.start = normal_rows(6, layout.size(), 8);
   Random random(8, 2, Purpose::test);
   bool lossy = true;
@@ -252,7 +193,7 @@ TEST_CASE("rounds that lose messages begin factors anew, count it, and still rea
 
 TEST_CASE("a new epoch keeps the factors of the neighbours that stay") {
   const ParameterLayout layout = mixed(DType::f64);
-  LockstepOptions options = options_of(6, layout, power(""));
+  LockstepOptions options = powergossip_options(6, layout, power(""));
   options.start = normal_rows(6, layout.size(), 9);
   Lockstep run(options);
   const Row mean = run.mean();

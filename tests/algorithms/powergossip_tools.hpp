@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "actors/algorithms/powergossip.hpp"
+#include "tests/algorithms/lockstep.hpp"
 #include "tests/algorithms/rules_tools.hpp"
 
 namespace grapevine::test {
@@ -22,6 +23,24 @@ inline RuleSettings power(const std::string& compress, double gamma = 1) {
   settings.compress = compress;
   settings.gamma = gamma;
   return settings;
+}
+
+inline constexpr double kBestGamma = 1.3083906286540754;  // of the ring of 8 with weights 1/3
+
+inline ParameterLayout matrix_layout(int64_t rows, int64_t columns) {
+  ParameterLayout layout(DType::f64);
+  layout.add("X", {rows, columns}, true);
+  return layout;
+}
+
+inline LockstepOptions powergossip_options(int ranks, const ParameterLayout& layout,
+                                           const RuleSettings& rule) {
+  LockstepOptions options;
+  options.method = "powergossip";
+  options.ranks = ranks;
+  options.layout = layout;
+  options.rule = rule;
+  return options;
 }
 
 inline bool same_bits(ConstVec a, ConstVec b) {
