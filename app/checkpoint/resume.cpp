@@ -246,7 +246,11 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
                                  [](const ConfigEntry& e) { return e.name == "resume"; });
   if (last == given.rend() || last->text.empty()) return given;
   const bool several = (command & kProcesses) != 0;
-  const std::string path = command == kLaunch ? last->text + "/node-0" : last->text;
+  const bool has_guests = std::any_of(given.begin(), given.end(), [](const ConfigEntry& e) {
+    return e.name == "guests" && e.text != "0";  // then the launch is one node
+  });
+  const bool is_of_nodes = command == kLaunch && !has_guests;
+  const std::string path = is_of_nodes ? folder_of_node(last->text, 0) : last->text;
   const auto manifest = newest_manifest(real_disk(), path);
   const auto there = checkpoints_in(real_disk(), path + "/" + kCheckpointsFolder);
   if (there.empty() && state_of(record_in(path)) == "finished")
@@ -291,6 +295,23 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
 RunIdentity identity_of(const Options& options, const Objective& objective,
                         const std::string& node) {
   return identity_of(options.settings, objective, json_text(json_of(options)), node);
+}
+
+Status may_begin(const Options& options) {
+  const std::string run = options.resume.empty() ? "" : run_of(options.resume);
+  const std::string& out = options.out.empty() ? run : options.out;
+  if (out.empty()) return RunDirectory::may_be_made(default_run_folder(), false);
+  const Json record = record_in(out);
+  std::error_code unlike;
+  const bool resumes_there = fs::equivalent(run, out, unlike);
+  const auto by = failed_by(record);
+  if (options.resume.empty() && (by == "divergence" || by == "user"))
+    return has_failed(out, record);
+  const bool takes_up = resumes_there || (options.resume.empty() && is_left(record));
+  if (Status can = RunDirectory::may_be_made(out, takes_up); !can) return can;
+  if (!fs::is_directory(out, unlike)) return Done{};
+  const auto lock = lock_run(out);
+  return lock ? Status(Done{}) : lock.error();
 }
 
 Result<Beginning> beginning_of(Options& options, Objective& objective) {

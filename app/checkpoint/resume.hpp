@@ -36,6 +36,10 @@ struct Beginning {
   std::vector<std::string> told;   // messages for the user, a line each
 };
 
+/// Whether a run directory can be made or taken up, as far as that is known without the objective.
+/// Makes nothing. Errors: as beginning_of and RunDirectory::make.
+Status may_begin(const Options&);
+
 /// Sets --out if --resume implies it, and the graph of the run. Errors (user): there is nothing to
 /// resume from (with the reason); a checkpoint of another job; a finished run; options that differ
 /// from those of the run in --out; another process that uses that run.

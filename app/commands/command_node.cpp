@@ -12,7 +12,9 @@
 #include "actors/guests/guest_server.hpp"
 #include "actors/run/run_node.hpp"
 #include "actors/transport/local_socket.hpp"
+#include "actors/transport/run_key.hpp"
 #include "actors/transport/sockets.hpp"
+#include "app/checkpoint/resume.hpp"
 #include "app/commands/commands.hpp"
 #include "app/metrics/metrics_server.hpp"
 #include "app/output/node_status_json.hpp"
@@ -23,6 +25,7 @@
 #include "app/system/ask_node.hpp"
 #include "app/system/input_end.hpp"
 #include "kernels/base/spec.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 
 namespace grapevine {
 namespace {
@@ -188,11 +191,19 @@ Status meet(const Options& o) {
                                  shown(o.peers.patience_s)));
 }
 
-// The run directory is made when the first script has brought the model. A folder that cannot be
-// written is refused before a script is started.
-Status accept_out(const Options& o) {
-  const bool is_known = o.guests > 0 && o.save && o.resume.empty();
-  return is_known ? RunDirectory::may_be_made(run_path(o, o.peers.name)) : Status(Done{});
+// The run begins when the first script has brought the model. Whatever is known before is refused
+// before a script is started.
+Status accept_without_scripts(const Options& o) {
+  if (o.guests == 0) return Done{};
+  if (o.save)
+    if (Status can = may_begin(o); !can) return can;
+  if (!o.peers.key.empty())
+    if (const auto key = RunKey::read(o.peers.key); !key) return key.error();
+  const auto gpu = gpu_named(o.settings.device);
+  if (!gpu) return gpu.error();
+  if (!*gpu || o.settings.device == "auto") return Done{};
+  const auto there = cuda_facts(**gpu);
+  return there ? Status(Done{}) : there.error();
 }
 
 }  // namespace
@@ -206,7 +217,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   Settings& settings = options.settings;
   if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
-  if (Status fits = accept_out(options); !fits) return fits.error();
+  if (Status fits = accept_without_scripts(options); !fits) return fits.error();
   auto metrics = serve_metrics(options);  // before the first script, which may come late
   if (!metrics) return metrics.error();
   const auto opened = open_guest_server(options, on_server);

@@ -150,8 +150,9 @@ std::string option_text(const Option& option) {
 }
 
 bool is_scripts_own(const Option& option) {
-  const std::string_view name = option.name;
-  return option.shared == Shared::unless_guests || name == "batch" || name == "clip";
+  constexpr std::string_view kOthers[] = {"batch", "clip", "data", "sample"};
+  return option.shared == Shared::unless_guests ||
+         std::ranges::find(kOthers, option.name) != std::end(kOthers);
 }
 
 const Option* find_option(const OptionTable& table, const std::string& name) {

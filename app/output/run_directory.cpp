@@ -49,7 +49,25 @@ Error run_is_taken(const std::string& folder) {
       "out is \"{}\", in which another process has its run, accepted: another folder", folder));
 }
 
-Status RunDirectory::may_be_made(const std::string& path) {
+namespace {
+
+Status holds_no_run(const std::string& path) {
+  for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
+    std::error_code unreadable;
+    if (fs::exists(fs::path(path) / name, unreadable)) {
+      return user_error(fmt::format(
+          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder, or "
+          "resume \"{}\" to continue it",
+          path, name, path));
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status RunDirectory::may_be_made(const std::string& path, bool takes_up) {
+  if (Status free = holds_no_run(path); !takes_up && !free) return free;
   std::error_code unreadable;
   fs::path there = fs::absolute(path, unreadable);
   while (there.has_relative_path() && !fs::exists(there, unreadable))
@@ -62,15 +80,7 @@ Status RunDirectory::may_be_made(const std::string& path) {
 Result<RunDirectory> RunDirectory::make(const std::string& path,
                                         std::optional<FolderLock> taken_up) {
   const bool takes_up = taken_up.has_value();
-  for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
-    std::error_code unreadable;
-    if (!takes_up && fs::exists(fs::path(path) / name, unreadable)) {
-      return user_error(fmt::format(
-          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder, or "
-          "resume \"{}\" to continue it",
-          path, name, path));
-    }
-  }
+  if (Status free = holds_no_run(path); !takes_up && !free) return free.error();
   std::error_code failed;
   const bool made = fs::create_directories(path, failed);
   if (failed) return unwritable(path, failed.message());
@@ -111,6 +121,8 @@ Status RunDirectory::end_stream() {
       fmt::format("{} lacks {} lines: {}", whole, metrics->missing(), metrics->failure()));
 }
 
+std::string default_run_folder() { return "runs"; }
+
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
                              const std::string& node) {
   std::string name =
@@ -118,9 +130,10 @@ std::string default_run_path(const std::string& method, const std::string& topol
                   node.empty() ? "" : "-", node);
   for (char& c : name)
     if (c == ':' || c == '.' || c == ' ' || c == '/') c = '-';
-  const std::string path = fmt::format("runs/{}-{}", utc_now("%Y%m%dT%H%M%SZ"), name);
+  const std::string folder = default_run_folder();
+  const std::string path = fmt::format("{}/{}-{}", folder, utc_now("%Y%m%dT%H%M%SZ"), name);
   std::error_code failed;
-  fs::create_directories("runs", failed);
+  fs::create_directories(folder, failed);
   std::string free = path;
   for (int k = 2; !fs::create_directory(free, failed) && !failed; ++k)
     free = fmt::format("{}-{}", path, k);

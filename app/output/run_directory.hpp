@@ -35,8 +35,8 @@ class RunDirectory {
   static Result<RunDirectory> make(const std::string& path,
                                    std::optional<FolderLock> taken_up = {});
 
-  /// Whether make() is likely to succeed. Makes nothing. Error (world): the system's message.
-  static Status may_be_made(const std::string& path);
+  /// Whether make() is likely to succeed. Makes nothing. Errors: as make(), without the lock.
+  static Status may_be_made(const std::string& path, bool takes_up);
 
   RunDirectory(RunDirectory&&) = default;
   /// Removes an unfinished stream, unless an earlier life has lines in it, for the next one.
@@ -73,6 +73,9 @@ class RunDirectory {
 Error unwritable(const std::string& path, const std::string& why);
 /// The error for a folder whose lock another process has.
 Error run_is_taken(const std::string& folder);
+
+/// The folder of runs whose commands name none.
+std::string default_run_folder();
 
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>]: the first such name that is free. The
 /// folder is made here: processes that begin in the same second get different ones.

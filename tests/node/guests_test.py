@@ -1789,9 +1789,45 @@ class Launch(unittest.TestCase):
             self.assertNotIn(word, done.stdout)
         self.assertRegex(done.stdout, "gradients +10 ")
 
+    def test_what_the_run_cannot_use_is_refused_before_a_script_is_started(self):
+        self.touch("file")
+        self.run_script("s = join(); finish()\n", guests=1, options=("--out", "used"))
+        for words, status, line in (
+            (["--out", "used"], 2, 'out is "used", which holds a run already'),
+            (["--out", "file/run"], 1, 'out is "file/run", which cannot be written'),
+            (["--key", "none"], 2, "run key none: "),
+            (["--device", "cuda:99"], 2, "no GPU 99"),
+            (["--resume", "none"], 2, 'resume is "none", which has no checkpoint'),
+        ):
+            with self.subTest(words):
+                done = self.launch("touch", "started", options=words)
+                self.assertEqual(done.returncode, status)
+                self.assertIn(line, done.stderr)
+                self.assertFalse(os.path.exists(os.path.join(self.folder, "started")))
+
+    def test_a_launch_without_a_folder_makes_one(self):
+        done = self.run_script("s = join(); finish()\n", guests=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder, = os.listdir(os.path.join(self.folder, "runs"))
+        self.assertEqual(json.loads(done.stdout)["run_dir"], "runs/" + folder)
+
+    def test_an_interrupted_launch_is_resumed_by_its_folder(self):
+        program = ("s = join(); say('steps')\n"
+                   "while not s.step(change=1).flags & g.END and words[0] == 'first': pass\n"
+                   "finish()\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        with self.launched(*command, "first", guests=1, options=("--out", "mine")) as running:
+            until("it steps", lambda: "steps" in running.shown())
+            running.process.send_signal(signal.SIGINT)
+            running.process.wait(PATIENCE_S)
+        done = self.launch(*command, "second", guests=1, options=("--resume", "mine", "--json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["resumed_at"], 0)
+
     def test_options_that_scripts_would_not_heed_are_refused(self):
         for words in (["--nodes", "2"], ["--ranks", "3"], ["--lr", "0.1"], ["--optimizer", "adam"],
-                      ["--model", "mlp"], ["--batch", "32"], ["--momentum", "0"]):
+                      ["--model", "mlp"], ["--batch", "32"], ["--momentum", "0"],
+                      ["--data", "x"], ["--sample", "x"]):
             done = self.launch("true", options=words)
             self.assertEqual(done.returncode, 2, words)
             line = f"grapevine: {words[0][2:]} is {words[1]} with guests, accepted: none, because "
