@@ -12,6 +12,14 @@
 
 namespace grapevine {
 
+namespace {
+
+std::string no_checkpoint(const Error& error) {
+  return fmt::format("{}: {}", kNoCheckpoint, error.message);
+}
+
+}  // namespace
+
 CheckpointThread::CheckpointThread(const std::string& run_folder, RunIdentity run, bool threaded,
                                    std::function<void(const std::string&)> say, KeptOf kept)
     : say_(std::move(say)),
@@ -50,6 +58,11 @@ void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
   changed_.notify_all();
 }
 
+Status CheckpointThread::newest() const {
+  const Lock lock(mutex_);
+  return newest_;
+}
+
 void CheckpointThread::stop() {
   Lock lock(mutex_);
   stopped_ = true;
@@ -77,6 +90,10 @@ void CheckpointThread::work() {
 void CheckpointThread::carry(Task task) {
   const bool is_end = task.part.rank == nullptr;
   const Status happened = caught([&] { return is_end ? finish() : begin_and_write(task.part); });
+  if (!happened || is_end) {
+    const Lock lock(mutex_);
+    newest_ = happened ? happened : world_error(no_checkpoint(happened.error()));
+  }
   if (!happened) return fail(happened.error(), task.done);
   task.part.rank = nullptr;  // freed before the next one is made
   task.done(true, is_end ? kCheckpointAt + writer_.path() : "");
@@ -104,7 +121,7 @@ Status CheckpointThread::finish() {
 
 void CheckpointThread::fail(const Error& error, const CheckpointOrders::Done& done) {
   if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));
-  done(false, fmt::format("{}: {}", kNoCheckpoint, error.message));
+  done(false, no_checkpoint(error));
 }
 
 }  // namespace grapevine

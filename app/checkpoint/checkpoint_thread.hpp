@@ -39,6 +39,8 @@ class CheckpointThread {
   void set_score(const Score&);
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
+  /// Error: why the last one could not be written.
+  Status newest() const;
   /// Stops writing, and removes an incomplete checkpoint.
   void stop();
 
@@ -56,7 +58,7 @@ class CheckpointThread {
   const std::function<void(const std::string&)> say_;
   const KeptOf kept_;
   CheckpointWriter writer_;  // the thread uses it until stop()
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
   std::optional<Task> task_ GV_GUARDED_BY(mutex_);
   bool busy_ GV_GUARDED_BY(mutex_) = false, ends_ GV_GUARDED_BY(mutex_) = false;
@@ -64,6 +66,7 @@ class CheckpointThread {
   uint64_t epoch_ GV_GUARDED_BY(mutex_) = 0;
   std::string topology_ GV_GUARDED_BY(mutex_);
   std::optional<Score> score_ GV_GUARDED_BY(mutex_);
+  Status newest_ GV_GUARDED_BY(mutex_) = Done{};
   std::thread thread_;
 };
 

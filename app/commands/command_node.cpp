@@ -263,7 +263,7 @@ Result<int> node_with_guests(Options options, const OnGuestServer& on_server) {
   const Status saved = (*record)->finish(summary, **objective, json_text(object));
   if (summary.failure) {
     if (options.json && summary.alarm) print_json(object);
-    return *summary.failure;
+    return saved ? *summary.failure : saved.error();
   }
   if (options.json)
     print_json(object);

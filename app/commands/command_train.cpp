@@ -64,7 +64,7 @@ Result<int> train(Options options) {
   const Status saved = (*record)->finish(summary, **objective, json_text(object));
   if (summary.failure) {
     if (options.json && summary.alarm) print_json(object);
-    return *summary.failure;
+    return saved ? *summary.failure : saved.error();
   }
   if (options.json) {
     print_json(object);

@@ -1,5 +1,6 @@
 #include "app/output/run_directory.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const char* const kMetrics = "metrics.jsonl";
+const char* const kRecord = "run.json";
 
 std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
 
@@ -52,7 +54,7 @@ Error run_is_taken(const std::string& folder) {
 namespace {
 
 Status holds_no_run(const std::string& path) {
-  for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
+  for (const char* name : {kRecord, kMetrics, "model.safetensors", "model.pt"}) {
     std::error_code unreadable;
     if (fs::exists(fs::path(path) / name, unreadable)) {
       return user_error(fmt::format(
@@ -62,6 +64,16 @@ Status holds_no_run(const std::string& path) {
     }
   }
   return Done{};
+}
+
+// A file without a name, for whose bytes the disk has room. Empty: the system refuses it.
+Descriptor reserve_in(const std::string& path) {
+  constexpr off_t kRecord_bytes = 64 << 10;
+  const std::string name = fmt::format("{}/reserve.{}.part", path, ::getpid());
+  Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ::unlink(name.c_str());
+  if (file && ::posix_fallocate(file.fd(), 0, kRecord_bytes) != 0) return {};
+  return file;
 }
 
 }  // namespace
@@ -93,7 +105,7 @@ Result<RunDirectory> RunDirectory::make(const std::string& path,
     if (made) fs::remove(path, failed);
     return unwritable(path, metrics.error().message);
   }
-  return RunDirectory(path, std::move(**lock), std::move(*metrics), takes_up);
+  return RunDirectory(path, std::move(**lock), std::move(*metrics), takes_up, reserve_in(path));
 }
 
 RunDirectory::~RunDirectory() {
@@ -106,6 +118,13 @@ RunDirectory::~RunDirectory() {
 
 Status RunDirectory::write(const std::string& name, const std::string& text) const {
   return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
+}
+
+Status RunDirectory::write_record(const std::string& text) {
+  const Status written = write(kRecord, text);
+  if (written) return written;
+  reserve_ = {};
+  return write(kRecord, text);
 }
 
 std::ifstream RunDirectory::lines() const { return std::ifstream(part_of(path_)); }

@@ -20,6 +20,7 @@
 
 #include "app/system/folder_lock.hpp"
 #include "app/system/growing_file.hpp"
+#include "kernels/base/descriptor.hpp"
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
@@ -47,6 +48,8 @@ class RunDirectory {
   const std::string& warning() const { return lock_.warning(); }
 
   Status write(const std::string& name, const std::string& text) const;
+  /// run.json. At its end a run writes it also on a full disk: room for it is reserved.
+  Status write_record(const std::string& text);
 
   /// The lines in metrics.jsonl.part; none if it cannot be read.
   std::ifstream lines() const;
@@ -57,16 +60,19 @@ class RunDirectory {
   Status end_stream();
 
  private:
-  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics, bool takes_up)
+  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics, bool takes_up,
+               Descriptor reserve)
       : path_(std::move(path)),
         lock_(std::move(lock)),
         metrics_(std::make_unique<GrowingFile>(std::move(metrics))),
-        takes_up_(takes_up) {}
+        takes_up_(takes_up),
+        reserve_(std::move(reserve)) {}
 
   std::string path_;
   FolderLock lock_;                       // keeps other processes out of this run
   std::unique_ptr<GrowingFile> metrics_;  // null once it has its final name
   bool takes_up_;                         // it has the lines of an earlier life
+  Descriptor reserve_;                    // room for the last record
 };
 
 /// The error for an --out that cannot be made or written.

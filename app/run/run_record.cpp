@@ -370,8 +370,20 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
   const std::string failure = why != nullptr ? failure_json(*why, s.alarm.has_value()) : "";
   interrupted_.reset();
   is_over_ = true;
-  const Status recorded = directory_->write(kRunJson, run_json(state, result, failure));
-  return !whole ? whole : !recorded ? recorded : metrics;
+  const Status recorded = record_end(run_json(state, result, failure), why);
+  if (!recorded || s.failure) return recorded;
+  const bool comes_back = checkpoints_ && (s.drained || terminated());
+  const Status saved = comes_back ? checkpoints_->newest() : Done{};
+  return !whole ? whole : !saved ? saved : metrics;
+}
+
+// Error: `why`, if the run has failed, and that the record could not be written.
+Status RunRecord::record_end(const std::string& record, const Error* why) {
+  const Status written = directory_->write_record(record);
+  if (written) return written;
+  const std::string before = why != nullptr ? why->message + "; " : "";
+  return Error{why != nullptr ? why->kind : Error::Kind::world,
+               before + written.error().message + ", so it still says that the run is running"};
 }
 
 Error RunRecord::refuse(const Error& why) {
@@ -381,8 +393,8 @@ Error RunRecord::refuse(const Error& why) {
   interrupted_.reset();
   const std::string failure =
       json_text(Json{{"by", has_begun_ ? "world" : kStartRefused}, {"line", why.message}});
-  static_cast<void>(directory_->write(kRunJson, run_json("failed", "", failure)));
-  return why;
+  const Status recorded = record_end(run_json("failed", "", failure), &why);
+  return recorded ? why : recorded.error();
 }
 
 Status RunRecord::write_all(const Summary& s, Objective& objective) {

@@ -42,7 +42,8 @@ class RunRecord {
   /// Writes metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this
   /// order. So with a run.json that says "finished" all files are complete; if the model could not
   /// be written it says "failed". A failed run has no model. From the first Ctrl+C on it says
-  /// "interrupted", however the process ends.
+  /// "interrupted", however the process ends. Errors: what could not be written, also of the last
+  /// checkpoint of a run that is to come back.
   Status finish(const Summary&, Objective&, const std::string& result);
 
   /// The run ends with an error, usually before it began: run.json says "failed", and the same
@@ -67,6 +68,7 @@ class RunRecord {
   Status end_events(const Summary&);
   void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
+  Status record_end(const std::string& record, const Error* why);
   Status open(const std::string& directory, std::optional<FolderLock> taken_up);
   void save(uint64_t epoch, RunIdentity, CheckpointThread::KeptOf);
 

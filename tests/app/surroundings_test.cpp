@@ -177,6 +177,40 @@ TEST_CASE("files are written, and runs go on, where files cannot be locked or na
   CHECK(record_of(run)["state"] == "finished");
 }
 
+TEST_CASE("how a run has ended is recorded on a full disk, and where it cannot be is told") {
+  const Scratch scratch;
+  const std::string disk = scratch.path("disk");
+  fs::create_directory(disk);
+  const std::string mounted = "unshare -rm sh -c 'mount -t tmpfs -o size=400k none " + disk;
+  if (run_command(mounted + "'").status != 0)
+    return skipped("a full disk: no file system can be mounted here");
+  const std::string run = disk + "/run";
+  const auto ends_after = [&](const std::string& event) {
+    return run_command(mounted + "; " GRAPEVINE_BINARY_DIR "/grapevine train --quiet " + kRun +
+                       "--gradients 0 --until 600 --out " + run + " & until grep -q epoch " + run +
+                       "/metrics.jsonl.part; do :; done 2>/dev/null; kill -USR1 $!; until ls " +
+                       run + "/checkpoints/*/manifest.json; do :; done >/dev/null 2>&1; " + event +
+                       "; kill -TERM $!; wait $!; status=$?; cat " + run + "/run.json; ls " + run +
+                       "/checkpoints; exit $status'");
+  };
+  const Ran full = ends_after("cat /dev/zero >" + disk + "/rest 2>/dev/null");
+  INFO(full.out << full.err);
+  CHECK(full.status == 1);
+  CHECK_THAT(full.err, Catch::Contains("ALARM: ") && Catch::Contains("no checkpoint: ") &&
+                           Catch::Contains("grapevine: cannot write " + run));
+  CHECK_THAT(full.out, Catch::Contains("\"state\": \"failed\"") && Catch::Contains("000"));
+  const Ran fixed = ends_after("mount --bind -o ro " + disk + " " + disk);
+  INFO(fixed.out << fixed.err);
+  CHECK(fixed.status == 1);
+  CHECK_THAT(fixed.err, Catch::Contains("run.json: Read-only file system, so it still says that"));
+  CHECK_THAT(fixed.out, Catch::Contains("\"state\": \"running\"") && Catch::Contains("000"));
+  const Ran unsaved = ends_after("mount -t tmpfs -o ro none " + run + "/checkpoints");
+  INFO(unsaved.out << unsaved.err);
+  CHECK(unsaved.status == 1);
+  CHECK_THAT(unsaved.err, Catch::Contains("grapevine: no checkpoint: cannot write "));
+  CHECK_THAT(unsaved.out, Catch::Contains("\"state\": \"interrupted\""));
+}
+
 TEST_CASE("runs that begin in one second have a folder each") {
   const Scratch scratch;
   const std::string one =
