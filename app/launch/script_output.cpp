@@ -11,10 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kLongest = 64 << 10;    // longest part of a line that is kept
-constexpr auto kWait = 200ms;            // for the rest of a line
-constexpr auto kBetweenBars = 5s;        // in the log
-constexpr char kCleared[] = "\r\033[K";  // erases a line of a terminal
+constexpr size_t kLongest = 64 << 10;  // longest part of a line that is kept
+constexpr auto kWait = 200ms;          // for the rest of a line
+constexpr auto kBetweenBars = 5s;      // in the log
 
 /// The bytes at the end of a UTF-8 text that begin a character and do not end it.
 size_t begun_character(std::string_view text) {
@@ -32,9 +31,9 @@ size_t begun_character(std::string_view text) {
 
 ScriptOutput::ScriptOutput(std::FILE* stream, size_t scripts, LogFormat format, const Log& log)
     : stream_(stream),
-      terminal_(::isatty(::fileno(stream)) == 1),
       json_(format == LogFormat::json),
       log_(log),
+      line_(line_of(stream, log.line())),
       last_(scripts) {}
 
 void ScriptOutput::put(size_t script, int rank, std::string_view bytes, Clock::time_point now) {
@@ -66,8 +65,7 @@ void ScriptOutput::end(size_t script, int rank, char how, Clock::time_point now)
   } else if (!again) {
     show(script, rank, how);
   } else if (how == '\n') {
-    std::fputc(how, stream_);
-    std::fflush(stream_);
+    line_->finish(static_cast<int>(script), stream_);
   }
   last.is_bar = how == '\r';
 }
@@ -92,18 +90,15 @@ std::string ScriptOutput::take(size_t script, bool is_whole) {
 void ScriptOutput::show(size_t script, int rank, char how) {
   const std::string text = take(script, how != '\0');
   if (text.empty() && how == '\0') return;
-  const auto number = static_cast<int>(script);
-  std::string shown;
-  if (open_ != number) {
-    if (open_ >= 0) shown += '\n';
-    if (terminal_) shown += kCleared;
-    shown += fmt::format("[{}] ", rank);
-  }
-  shown += text;
-  if (how != '\0') shown += how;
-  open_ = how == '\0' ? number : -1;
-  std::fwrite(shown.data(), 1, shown.size(), stream_);
-  std::fflush(stream_);
+  line_->write(static_cast<int>(script), stream_, [&](bool goes_on) {
+    std::string shown = goes_on ? text : fmt::format("[{}] {}", rank, text);
+    if (how != '\0') shown += how;
+    std::fwrite(shown.data(), 1, shown.size(), stream_);
+    std::fflush(stream_);
+    return how == '\0'   ? OpenLine::Left::text
+           : how == '\r' ? OpenLine::Left::bar
+                         : OpenLine::Left::nothing;
+  });
 }
 
 void ScriptOutput::tell(size_t script, int rank, bool is_whole) {

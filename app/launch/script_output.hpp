@@ -4,6 +4,7 @@
 #pragma once
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,10 +41,10 @@ class ScriptOutput {
   std::string take(size_t script, bool is_whole);
 
   std::FILE* stream_;
-  bool terminal_, json_;
+  bool json_;
   const Log& log_;
+  std::shared_ptr<OpenLine> line_;  // of the stream
   std::vector<Last> last_;
-  int open_ = -1;  // the script with an unfinished line on the stream
 };
 
 }  // namespace grapevine

@@ -6,11 +6,13 @@
 // converts texts to values, so a wrong value from any source is refused with the same line.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/settings/settings.hpp"
+#include "app/system/open_line.hpp"
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
@@ -62,6 +64,7 @@ struct LogOptions {
   bool quiet = false;
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;
+  std::shared_ptr<OpenLine> line = std::make_shared<OpenLine>();  // of standard error
 };
 
 struct Options {

@@ -30,22 +30,30 @@ std::string Log::shown(const std::string& event) const {
                                             : "\"event\":" + json_text(Json(event));
 }
 
+void Log::write(spdlog::level::level_enum level, const std::string& line) const {
+  options_.line->write(OpenLine::kLog, stderr, [&](bool) {
+    lines_->log(level, line);
+    return OpenLine::Left::nothing;
+  });
+}
+
 void Log::tell(LogLevel level, const std::string& event) const {
   if (!tells(level)) return;
-  lines_->log(level == LogLevel::info ? spdlog::level::info : spdlog::level::warn, shown(event));
+  write(level == LogLevel::info ? spdlog::level::info : spdlog::level::warn, shown(event));
 }
 
 void Log::object(const std::string& object) const {
-  if (tells(LogLevel::info)) lines_->info(object.substr(1, object.size() - 2));
+  if (tells(LogLevel::info)) write(spdlog::level::info, object.substr(1, object.size() - 2));
 }
 
-void Log::announce(const std::string& event) const { lines_->info(shown(event)); }
+void Log::announce(const std::string& event) const { write(spdlog::level::info, shown(event)); }
 
 void Log::refuse(const std::string& why) const {
-  if (options_.format == LogFormat::text)
+  if (options_.format == LogFormat::json) return write(spdlog::level::err, shown(why));
+  options_.line->write(OpenLine::kLog, stderr, [&](bool) {
     std::fprintf(stderr, "grapevine: %s\n", printable(why).c_str());
-  else
-    lines_->error(shown(why));
+    return OpenLine::Left::nothing;
+  });
 }
 
 void announce(const LogOptions& options, const std::string& line) { Log(options).announce(line); }

@@ -1,6 +1,8 @@
 // Log: the messages of the program on standard error: each line with its time, or one JSON object
 // per line for log collectors. Results are not part of it.
 #pragma once
+#include <spdlog/common.h>
+
 #include <memory>
 #include <string>
 
@@ -28,11 +30,14 @@ class Log {
   void object(const std::string& object) const;
   /// A line of level info, written at every level.
   void announce(const std::string& event) const;
+  /// The unfinished line of standard error, which the log ends.
+  const std::shared_ptr<OpenLine>& line() const { return options_.line; }
   /// The program's last message, written at every level. As text it has no time, like the answers
   /// of other commands.
   void refuse(const std::string& why) const;
 
  private:
+  void write(spdlog::level::level_enum, const std::string& line) const;
   std::string shown(const std::string& event) const;
 
   LogOptions options_;

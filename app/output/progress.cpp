@@ -42,7 +42,7 @@ Progress::Progress(const Settings& s, const LogOptions& options)
 }
 
 Progress::~Progress() {
-  if (standing_) std::fputc('\n', stderr);
+  if (terminal_) options_.line->finish(OpenLine::kProgress, stderr);
 }
 
 void Progress::reached(uint64_t gradients) {
@@ -118,21 +118,13 @@ void Progress::show(const std::string& line) {
     log_.info(line);
     return;
   }
-  clear();
-  std::fputs(line.substr(0, columns()).c_str(), stderr);
-  std::fflush(stderr);
-  standing_ = true;
+  options_.line->write(OpenLine::kProgress, stderr, [&](bool) {
+    std::fputs(line.substr(0, columns()).c_str(), stderr);
+    std::fflush(stderr);
+    return OpenLine::Left::bar;
+  });
 }
 
-void Progress::clear() {
-  if (standing_) std::fputs("\r\033[K", stderr);
-  standing_ = false;
-}
-
-void Progress::tell(LogLevel level, const std::string& event) {
-  if (!log_.tells(level)) return;
-  clear();
-  log_.tell(level, event);
-}
+void Progress::tell(LogLevel level, const std::string& event) { log_.tell(level, event); }
 
 }  // namespace grapevine

@@ -34,7 +34,6 @@ class Progress {
 
   void tell(LogLevel, const std::string& event);
   void show(const std::string& line);
-  void clear();
   uint64_t done(const RunSample&) const;
   double left_s(const RunSample&) const;  // NaN: unknown
 
@@ -47,7 +46,7 @@ class Progress {
   std::string shown_;   // the last line
   const LogOptions options_;
   const Log log_;
-  bool terminal_, standing_ = false;
+  bool terminal_;
   Instant begin_, paced_from_, last_;
 };
 

@@ -10,6 +10,7 @@ import glob
 import json
 import mmap
 import os
+import pty
 import random
 import re
 import resource
@@ -1527,6 +1528,40 @@ class Launch(unittest.TestCase):
             self.assertEqual(running.process.wait(PATIENCE_S), 0)
             self.assertIn("[0] how many? two\n", running.shown())
             self.assertIn("[0]  20%|##\r\n", running.said())
+
+    def test_no_line_of_the_log_shares_one_with_what_a_script_has_not_ended(self):
+        program = ("sys.stdout.write('how many? '); sys.stdout.flush(); wait('one')\n"
+                   "s = join(); wait('two'); say('two'); finish()\n")
+        command = self.command(sys.executable, "-c", self.JOINED + program, guests=1,
+                               options=("--no-save",))
+        for shown in (os.pipe, pty.openpty):
+            with self.subTest(shown.__name__):
+                ours, theirs = shown()
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                    cwd=self.folder, env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+                os.close(theirs)
+                text = ""
+                for words, name in (("[0] how many? ", "one"), ("epoch", "two"), (None, None)):
+                    while words is None or words not in text:
+                        try:
+                            more = os.read(ours, 4096)
+                        except OSError:  # the end of a terminal
+                            more = b""
+                        text += more.decode()
+                        if not more:
+                            break
+                    if name:
+                        self.touch(name)
+                self.assertEqual(process.wait(PATIENCE_S), 0, text)
+                os.close(ours)
+                os.unlink(os.path.join(self.folder, "one"))
+                os.unlink(os.path.join(self.folder, "two"))
+                lines = re.split(r"[\r\n]+(?:\x1b\[K)?", text)
+                self.assertIn("[0] how many? ", lines)
+                self.assertIn("[0] two", lines)
+                for line in lines:
+                    self.assertNotRegex(line, r".\d\d:\d\d:\d\d ")
 
     def test_what_scripts_write_is_not_kept(self):
         program = ("line = '\\r' + 1000 * '#'\n"
