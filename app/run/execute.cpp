@@ -446,6 +446,16 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   return n;
 }
 
+// Why equal shares were not all taken; empty: they may have been.
+std::string lacking(int wanted, const std::vector<std::string>& gone, const Summary& s) {
+  if (!gone.empty()) return fmt::format("{} and its ranks are gone", fmt::join(gone, ", "));
+  int ranks = 0;
+  for (const EpochInfo& epoch : s.epochs)
+    ranks = std::max(ranks, epoch.ranks);
+  if (ranks == 0 || ranks >= wanted || s.resumed_at > 0) return "";  // others may have ended before
+  return fmt::format("{} of {} ranks took part", ranks, wanted);
+}
+
 }  // namespace
 
 Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
@@ -506,8 +516,8 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.stopped = result->stopped;
   std::vector<std::string> gone = summary.lost;
   gone.insert(gone.end(), result->left.begin(), result->left.end());
-  if (!gone.empty() && !pools(settings) && settings.gradients > 0)
-    summary.incomplete = fmt::format("{} and its ranks are gone", fmt::join(gone, ", "));
+  if (!pools(settings) && settings.gradients > 0)
+    summary.incomplete = lacking(settings.ranks, gone, summary);
   summary.push_weight_lost = result->mass_lost;
   if (result->mean) {
     const ConstVec mean = result->mean->vec();

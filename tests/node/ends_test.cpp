@@ -81,6 +81,18 @@ TEST_CASE("with equal shares a run is incomplete whose ranks have died, and says
   CHECK(record["result"]["incomplete"] == "b and its ranks are gone");
 }
 
+TEST_CASE("with equal shares a run is incomplete whose other ranks have never come, and says so") {
+  const Scratch scratch;
+  auto alone = words(scratch, "equal", 1000);
+  alone.insert(alone.end(), {"--json", "--quiet", "--threads=1", "--node-name=a", "--ranks=1",
+                             "--total-ranks=2", "--patience=0.2", "--objective=quadratic"});
+  alone.insert(alone.begin(), "node");
+  Process a(alone);
+  CHECK(a.end() == 1);
+  CHECK_THAT(a.err(), Catch::Contains("the run is incomplete: 1 of 2 ranks took part"));
+  CHECK(a.result()["gradients"] == 500);
+}
+
 TEST_CASE(
     "what a process that was killed has left of the pool the others do, and the run ends well") {
   const Scratch scratch;
