@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +18,17 @@ namespace {
 Error in_words(const std::string& path, int error) {
   const auto kind = error == EEXIST ? Error::Kind::user : Error::Kind::world;
   return Error{kind, fmt::format("cannot write {}: {}", path, std::strerror(error))};
+}
+
+// A device, a pipe, a socket, or a link to one. A rename would remove it: for root, /dev/null.
+bool is_special(const std::string& path) {
+  struct stat there {};
+  return ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+}
+
+Error is_no_file(const std::string& path) {
+  return user_error(
+      fmt::format("cannot write {}: it is no file, accepted: the path of a file", path));
 }
 
 // Renames unless `path` exists. File systems without that flag (NFS, 9p) have hard links, which
@@ -38,6 +50,10 @@ bool name_it(const std::string& part, const std::string& path, bool replaces) {
 }  // namespace
 
 Status finish_file(int file, const std::string& part, const std::string& path, bool replaces) {
+  if (is_special(path)) {
+    ::unlink(part.c_str());
+    return is_no_file(path);
+  }
   const bool named = ::fsync(file) == 0 && name_it(part, path, replaces);
   if (named && sync_folder(parent_of(path))) return Done{};
   const int error = errno;
@@ -47,6 +63,7 @@ Status finish_file(int file, const std::string& part, const std::string& path, b
 
 Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces,
                         FileSettings settings) {
+  if (is_special(path)) return is_no_file(path);
   static std::atomic<unsigned> count{0};
   const std::string part = fmt::format("{}.{}-{}.part", path, ::getpid(), count++);
   const Descriptor file(

@@ -20,7 +20,8 @@ struct FileSettings {
 
 /// Writes the pieces in order to a new file beside `path` with a unique name (O_EXCL, so it follows
 /// no link), flushes it to the disk, renames it and flushes the folder. Errors: the path and the
-/// system's message, such as a full disk (world); the file exists and must not be replaced (user).
+/// system's message, such as a full disk (world); the file exists and must not be replaced, or is a
+/// device, a pipe or a socket (user).
 /// After an error the new file is removed and an older file is kept.
 Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces,
                         FileSettings = {});

@@ -75,6 +75,20 @@ TEST_CASE("a link that lies where the file goes is replaced, and not followed") 
   CHECK(fs::is_symlink(folder / "a.part"));
 }
 
+TEST_CASE("a device, a pipe or a socket is never replaced by a file, nor what leads to one") {
+  const Folder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink(folder / "pipe", folder / "link");
+  for (const char* name : {"pipe", "link"}) {
+    const Status written = write(folder / name, "text");
+    REQUIRE_FALSE(written);
+    CHECK(written.error().kind == Error::Kind::user);
+    CHECK(written.error().message.find("it is no file") != std::string::npos);
+    CHECK_FALSE(fs::is_regular_file(fs::symlink_status(folder / name)));
+  }
+  CHECK(folder.entries() == 2);
+}
+
 TEST_CASE("a folder that is not there is told, and leaves nothing") {
   const Folder folder;
   const Status none = write(folder / "none/a", "text");

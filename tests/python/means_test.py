@@ -226,9 +226,12 @@ class Means(unittest.TestCase):
 
     def test_a_file_that_cannot_be_written_is_refused_before_anybody_waits(self):
         with Node() as node, grapevine.join(linear(), None, node.path) as rank:
+            pipe = os.path.join(node.folder, "pipe")
+            os.mkfifo(pipe)
             for path, why in {
                 "": "path is '', accepted: the path of a file",
                 node.folder: "not of a folder",
+                pipe: "not of a folder or device",
                 node.folder + "/none/mean.pt": "cannot be written: No such file",
                 None: "path is a NoneType, accepted",
             }.items():

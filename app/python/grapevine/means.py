@@ -97,8 +97,9 @@ def writable(path: Union[str, os.PathLike[str]]) -> str:
         raise ValueError(
             "path is a %s, accepted: the path of a file" % type(path).__name__
         ) from None
-    if not os.path.basename(name) or os.path.isdir(name):
-        raise ValueError("path is %r, accepted: the path of a file, not of a folder" % name)
+    is_other = os.path.exists(name) and not os.path.isfile(name)  # a folder, a device
+    if not os.path.basename(name) or is_other:
+        raise ValueError("path is %r, accepted: the path of a file, not of a folder or device" % name)
     part = _part_of(name)
     try:
         with open(part, "xb"):
