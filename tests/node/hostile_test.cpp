@@ -205,6 +205,47 @@ TEST_CASE("a sum of 1e30 that a member says of its ranks is in nobody's mean, an
   }
 }
 
+TEST_CASE("a root of the tree that lies about the mean is missing by name in the others' mean") {
+  for (const int honest : {1, 2}) {
+    INFO(honest << " beside it");
+    const auto words = [&](const std::string& name, int rank) {
+      return std::vector<std::string>{"node",
+                                      "--objective=quadratic",
+                                      "--dim=64",
+                                      "--topology=complete",
+                                      "--gradients=0",
+                                      "--until=600",
+                                      "--threads=1",
+                                      "--json",
+                                      "--quiet",
+                                      "--ranks=1",
+                                      "--patience=3",
+                                      "--node-name=" + name,
+                                      "--first-rank=" + std::to_string(rank),
+                                      "--total-ranks=" + std::to_string(honest + 1)};
+    };
+    Process liar(words("c", 0), {"LIE_SUM=1e30"}, "bin/hostile_meanliar");
+    std::vector<std::unique_ptr<Process>> others;
+    for (int k = 0; k < honest; ++k) {
+      auto join = words(k == 0 ? "a" : "b", k + 1);
+      join.push_back("--join=" + liar.address());
+      others.push_back(std::make_unique<Process>(join));
+    }
+    for (auto& other : others)
+      other->wait_for([&](const Json& s) {
+        return s["graph_ranks"] == honest + 1 && sum_of(s["gradients"]) > 100;
+      });
+    REQUIRE(run_grapevine("ctl " + others.front()->address() + " stop").status == 0);
+    for (auto& other : others) {
+      CHECK(other->end() == 1);
+      CHECK(other->result()["missing"] == Json{"c"});
+      CHECK(other->result()["ranks"] == honest);
+      CHECK_THAT(other->err(), Catch::Contains("the same mean is not confirmed by c"));
+    }
+    liar.signal(SIGKILL);
+  }
+}
+
 TEST_CASE("a newcomer takes no state that a member of this run cannot have, and trains") {
   for (const std::string lie : {"nan", "huge", "gradients", "numbers"}) {
     INFO(lie);
