@@ -321,8 +321,7 @@ Status follow(const Options& o) {
       print_json({{"event", part.text.substr(0, part.text.find('\n'))}});
     else
       std::printf("%s\n", printable(part.text.substr(0, part.text.find('\n'))).c_str());
-    std::fflush(stdout);
-    return true;
+    return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // else nobody reads on
   });
 }
 

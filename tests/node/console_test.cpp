@@ -221,6 +221,10 @@ TEST_CASE("a console that follows ends when its reader is gone, or its terminal 
                   " events follow; echo $? >" + scratch.path("status") + "' | head -n 1");
   CHECK(std::count(read.out.begin(), read.out.end(), '\n') == 1);
   CHECK(text_of(scratch.path("status")) == "0\n");  // `timeout` has not ended it
+  const Ran full = run_command("timeout 60 " GRAPEVINE_BINARY_DIR "/grapevine ctl " + address +
+                               " events follow >/dev/full");
+  CHECK(full.status == 1);
+  CHECK_THAT(full.err, Catch::Contains("standard output cannot be written"));
   Process follower({"ctl", address, "events", "follow"});
   while (follower.child().out().empty() && !follower.ended())
     ChildProcess::wait_any({&follower.child()}, 100);
