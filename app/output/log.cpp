@@ -30,9 +30,9 @@ std::string Log::shown(const std::string& event) const {
                                             : "\"event\":" + json_text(Json(event));
 }
 
-void Log::write(spdlog::level::level_enum level, const std::string& line) const {
+void Log::write(int level, const std::string& line) const {
   options_.line->write(OpenLine::kLog, stderr, [&](bool) {
-    lines_->log(level, line);
+    lines_->log(static_cast<spdlog::level::level_enum>(level), line);
     return OpenLine::Left::nothing;
   });
 }

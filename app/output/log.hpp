@@ -1,8 +1,6 @@
 // Log: the messages of the program on standard error: each line with its time, or one JSON object
 // per line for log collectors. Results are not part of it.
 #pragma once
-#include <spdlog/common.h>
-
 #include <memory>
 #include <string>
 
@@ -37,7 +35,7 @@ class Log {
   void refuse(const std::string& why) const;
 
  private:
-  void write(spdlog::level::level_enum, const std::string& line) const;
+  void write(int level, const std::string& line) const;  // level: spdlog's
   std::string shown(const std::string& event) const;
 
   LogOptions options_;

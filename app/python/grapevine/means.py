@@ -99,7 +99,8 @@ def writable(path: Union[str, os.PathLike[str]]) -> str:
         ) from None
     is_other = os.path.exists(name) and not os.path.isfile(name)  # a folder, a device
     if not os.path.basename(name) or is_other:
-        raise ValueError("path is %r, accepted: the path of a file, not of a folder or device" % name)
+        accepted = "the path of a file, not of a folder or device"
+        raise ValueError("path is %r, accepted: %s" % (name, accepted))
     part = _part_of(name)
     try:
         with open(part, "xb"):
