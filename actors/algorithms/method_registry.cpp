@@ -105,7 +105,7 @@ OnePeer matching_partners(const RuleSettings&, int place, int ranks, uint64_t se
 // Their messages are gone then, and the rank continues without them.
 int matching_most_behind(const RuleSettings&, int ranks) { return 4 + exponential_rounds(ranks); }
 
-constexpr char kGossipOfLocalSteps[] = "gossip with local steps that waits for nobody";
+constexpr char kGossipOfLocalSteps[] = "gossip with local steps, in which no rank waits";
 constexpr char kTreeOfLocalSteps[] = "DiLoCo's mean over a tree, a few rounds later";
 
 constexpr Method kMethods[] = {
@@ -117,7 +117,7 @@ constexpr Method kMethods[] = {
      .sentence = "accelerated asynchronous gossip (NeurIPS 2023)",
      .paper = "Nabli, Belilovsky, Oyallon. NeurIPS 2023. arXiv:2306.08289",
      .equation = "dx = eta (x~ - x) dt, dx~ = eta (x - x~) dt; with a peer x -= alpha (x - x_j), "
-                 "x~ -= alpha~ (x - x_j); both -= lr u",
+                 "x~ -= alpha~ (x - x_j); both += u",
      .with_inner_steps = kGossipOfLocalSteps},
     {.name = "ad_psgd",
      .pattern = Pattern::pairwise,
@@ -125,14 +125,14 @@ constexpr Method kMethods[] = {
      .check_compress = check_pairs,
      .sentence = "asynchronous gossip (ICML 2018)",
      .paper = "Lian, Zhang, Zhang, Liu. ICML 2018. arXiv:1710.06952",
-     .equation = "with a peer x -= 1/2 (x - x_j); x -= lr u",
+     .equation = "with a peer x -= 1/2 (x - x_j); x += u",
      .with_inner_steps = kGossipOfLocalSteps},
     {.name = "all_reduce",
      .pattern = Pattern::collective,
      .make = make<AllReduce>,
-     .sentence = "synchronous SGD: everybody waits for everybody",
+     .sentence = "synchronous SGD: all ranks wait for each other",
      .paper = "synchronous data-parallel SGD",
-     .equation = "x -= lr u of (1/n) sum_i g_i",
+     .equation = "x += u, the step on (1/n) sum_i g_i",
      .with_inner_steps = "DiLoCo (arXiv:2311.08105); one rank: an outer optimizer for one machine"},
     {.name = "choco",
      .pattern = Pattern::rounds,
@@ -251,7 +251,7 @@ constexpr Method kMethods[] = {
      .make = make<RelaySgdAsync>,
      .waits = false,
      .relays = true,
-     .sentence = "relaysgd that waits for nobody and forgives lost messages",
+     .sentence = "relaysgd in which no rank waits and lost messages do no harm",
      .paper = "after Vogels et al. NeurIPS 2021. arXiv:2110.04175",
      .equation = "as relaysgd, with the newest message of each edge"},
     {.name = "relaysum_grad",
@@ -291,8 +291,10 @@ Status check_compress(const Method& method, const std::string& spec) {
   std::string takers;
   for (const Method& m : all_methods())
     if (m.check_compress != nullptr) takers += (takers.empty() ? "" : ", ") + std::string(m.name);
-  return user_error(fmt::format("method {} takes no compress (\"{}\"), accepted by: {}",
-                                method.name, spec, takers));
+  return user_error(
+      fmt::format("compress is \"{}\" with method {}, accepted: no compress, or one of "
+                  "the methods {}",
+                  spec, method.name, takers));
 }
 
 }  // namespace

@@ -60,18 +60,20 @@ Status check_weights(const Method& method, double gamma, const std::string& weig
 
 Status check_no_weights(const Method& method, double gamma, const std::string& weights) {
   if (gamma != 1)
-    return user_error(fmt::format("gamma is {}, method {} has no gossip matrix and takes none",
-                                  shown(gamma), method.name));
+    return user_error(
+        fmt::format("gamma is {} with method {}, which has no gossip matrix, accepted: no gamma",
+                    shown(gamma), method.name));
   if (weights != "metropolis")
     return user_error(fmt::format(
-        "weights is \"{}\", method {} has no gossip matrix and takes none", weights, method.name));
+        "weights is \"{}\" with method {}, which has no gossip matrix, accepted: no weights",
+        weights, method.name));
   return Done{};
 }
 
 Status check_schedule(const Method& method, const Topology& graph) {
   if (!method.partners.has_reference)
     return user_error(fmt::format(
-        "method {} has no schedule of peers, accepted: reference-schedule with method sgp",
+        "reference-schedule with method {}, which has no schedule of peers, accepted: method sgp",
         method.name));
   if (std::has_single_bit(static_cast<unsigned>(graph.ranks()))) return Done{};
   return user_error(
@@ -85,11 +87,13 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
                           const std::string& weights, const Topology& graph) {
   if (Status fits = check_lost(method, settings.missing); !fits) return fits;
   if (settings.normalisation != Normalisation::counts && !method.relays)
-    return user_error(
-        fmt::format("method {} relays nothing and takes no normalisation", method.name));
+    return user_error(fmt::format(
+        "normalisation with method {}, which relays nothing, accepted: no normalisation",
+        method.name));
   if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
-    return user_error(
-        fmt::format("method {} has a momentum of its own, accepted: optimizer sgd", method.name));
+    return user_error(fmt::format("optimizer is {} with method {}, accepted: sgd",
+                                  settings.optimizer.kind == OptimizerKind::adam ? "adam" : "adamw",
+                                  method.name));
   if (settings.wire == Wire::bf16 &&
       (method.pattern != Pattern::pairwise || !settings.compress.empty()))
     return user_error(fmt::format(

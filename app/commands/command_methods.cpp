@@ -12,12 +12,12 @@ namespace {
 
 const char* pattern_of(const Method& m) {
   switch (m.pattern) {
-    case Pattern::pairwise: return "pairwise, waits for nobody";
+    case Pattern::pairwise: return "pairwise, no rank waits";
     case Pattern::collective: return "collective, all wait for all";
     case Pattern::rounds: break;
   }
   if (m.partners) return "rounds, with one peer at a time";
-  return m.waits ? "rounds, waits for neighbours" : "rounds, waits for nobody";
+  return m.waits ? "rounds, waits for neighbours" : "rounds, no rank waits";
 }
 
 std::string graph_of(const Method& m) {
@@ -29,11 +29,13 @@ std::string graph_of(const Method& m) {
 }
 
 std::string takes_of(const Method& m) {
-  std::string takes = m.any_optimizer ? "optimizer" : "a momentum of its own";
+  std::string takes = m.any_optimizer ? "optimizer" : "optimizer sgd";
   if (m.check_compress != nullptr) takes += ", compress";
+  if (m.pattern == Pattern::pairwise) takes += ", wire";
   if (m.gossips) takes += ", weights, gamma";
   if (m.relays) takes += ", normalisation";
   if (m.losses != Losses::none) takes += ", missing";
+  if (m.partners.has_reference) takes += ", reference-schedule";
   return takes;
 }
 
@@ -61,7 +63,8 @@ Result<int> show_methods(Options options) {
     print_json(list);
   } else {
     std::printf(
-        "u is the optimizer's step on the local gradient, h = x + u, W the gossip matrix.\n");
+        "u: the optimizer's step on the local gradient g (plain SGD: -lr g); h = x + u; W: the "
+        "gossip matrix; C: the compressor; _j: of neighbour j.\n");
   }
   return 0;
 }

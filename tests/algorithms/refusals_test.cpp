@@ -102,9 +102,9 @@ TEST_CASE("weights that no gossip matrix has are refused, and any by methods wit
   CHECK(refusal({.method = "d_psgd", .weights = "metropole"}).find("metropole") !=
         std::string::npos);
   CHECK(refusal({.method = "a2cid2", .weights = "lazy"}) ==
-        "weights is \"lazy\", method a2cid2 has no gossip matrix and takes none");
+        "weights is \"lazy\" with method a2cid2, which has no gossip matrix, accepted: no weights");
   CHECK(refusal({.method = "sgp", .rule = gamma_of(0.5)}) ==
-        "gamma is 0.5, method sgp has no gossip matrix and takes none");
+        "gamma is 0.5 with method sgp, which has no gossip matrix, accepted: no gamma");
 }
 
 TEST_CASE("methods that relay refuse a graph that is no tree") {
@@ -123,7 +123,8 @@ TEST_CASE("the published schedule of SGP asks for a power of two, and for SGP") 
   CHECK(refusal({.method = "sgp", .ranks = 16, .rule = rule}) == "");
   CHECK(refusal({.method = "sgp", .ranks = 12}) == "");
   CHECK(refusal({.method = "d_psgd", .ranks = 16, .rule = rule}) ==
-        "method d_psgd has no schedule of peers, accepted: reference-schedule with method sgp");
+        "reference-schedule with method d_psgd, which has no schedule of peers, accepted: method "
+        "sgp");
 }
 
 TEST_CASE("a policy for lost messages is refused where the method has none") {
@@ -144,26 +145,28 @@ TEST_CASE("a normalisation is for relays, Adam for methods without a momentum of
   RuleSettings rule;
   rule.normalisation = Normalisation::own;
   CHECK(refusal({.method = "d_psgd", .rule = rule}) ==
-        "method d_psgd relays nothing and takes no normalisation");
+        "normalisation with method d_psgd, which relays nothing, accepted: no normalisation");
   CHECK(refusal({.method = "relaysgd", .topology = "star", .rule = rule}) == "");
   rule = {};
   rule.optimizer.kind = OptimizerKind::adam;
   CHECK(refusal({.method = "qgm", .rule = rule}) ==
-        "method qgm has a momentum of its own, accepted: optimizer sgd");
+        "optimizer is adam with method qgm, accepted: sgd");
   CHECK(refusal({.method = "d_psgd", .rule = rule}) == "");
 }
 
 TEST_CASE("a compress that the method does not know is refused") {
-  CHECK(refusal({.method = "qgm", .rule = compress_of("sign")})
-            .starts_with("method qgm takes no compress (\"sign\"), accepted by: a2cid2, "));
+  CHECK(
+      refusal({.method = "qgm", .rule = compress_of("sign")})
+          .starts_with("compress is \"sign\" with method qgm, accepted: no compress, or one of the "
+                       "methods a2cid2, "));
   for (const char* method : {"choco", "deepsqueeze"}) {
     for (const char* spec :
          {"sign", "identity", "top-k:0.01", "random-k:1", "low-rank:2", "quantise:16"})
       CHECK(refusal({.method = method, .rule = compress_of(spec)}) == "");
     CHECK(refusal({.method = method, .rule = compress_of("top-k:0")}) ==
-          "compressor 'top-k:0': accepted: a ratio above 0 and up to 1, e.g. top-k:0.01");
+          "compress is \"top-k:0\", accepted: a ratio above 0 and up to 1, e.g. top-k:0.01");
     CHECK(refusal({.method = method, .rule = compress_of("gzip")})
-              .starts_with("compressor 'gzip': accepted: identity, "));
+              .starts_with("compress is \"gzip\", accepted: identity, "));
     CHECK(refusal({.method = method, .rule = compress_of("modulo:1")}) != "");
   }
   CHECK(refusal({.method = "moniqua", .rule = compress_of("modulo:0.25")}) == "");
