@@ -11,18 +11,18 @@
 namespace grapevine::tidy {
 namespace {
 
-using Rooms = std::set<std::string>;
+using Folders = std::set<std::string>;
 
-// The rooms of a house, from the lowest floor to the highest. A room may include those of the
-// floors below it; rooms of one floor know nothing of each other. The house's own name is a room:
+// The folders of a part, from the lowest layer to the highest. A folder may include those of the
+// layers below it; folders of one layer do not include each other. The part's own name is a folder:
 // the files at its top.
-struct House {
+struct Part {
   const char* name;
-  std::vector<std::vector<const char*>> floors;
+  std::vector<std::vector<const char*>> layers;
 };
 
-const std::vector<House>& houses() {
-  static const std::vector<House> list{
+const std::vector<Part>& parts() {
+  static const std::vector<Part> list{
       {"kernels", {{"base"}, {"device"}, {"memory"}, {"passes"}, {"codecs", "gpu"}}},
       {"models", {{"files"}, {"data"}, {""}, {"network"}}},
       {"actors",
@@ -53,15 +53,16 @@ const std::vector<House>& houses() {
   return list;
 }
 
-std::string room_named(const std::string& house, const std::string& room) {
-  return room.empty() ? house : house + "/" + room;
+std::string folder_named(const std::string& part, const std::string& folder) {
+  return folder.empty() ? part : part + "/" + folder;
 }
 
-// Of other houses, what the rooms of one may include; a room that takes less is named by itself.
-const std::map<std::string, Rooms>& foreign() {
-  static const Rooms below_actors{"kernels", "topologies", "messages", "models"};
-  static const Rooms all{"kernels", "topologies", "messages", "models", "actors"};
-  static const std::map<std::string, Rooms> map{
+// What the folders of a part may include of other parts; a folder with its own list may include
+// less.
+const std::map<std::string, Folders>& foreign() {
+  static const Folders below_actors{"kernels", "topologies", "messages", "models"};
+  static const Folders all{"kernels", "topologies", "messages", "models", "actors"};
+  static const std::map<std::string, Folders> map{
       {"kernels", {}},
       {"topologies", {"kernels"}},
       {"messages", {"kernels"}},
@@ -80,62 +81,62 @@ const std::map<std::string, Rooms>& foreign() {
   return map;
 }
 
-// Which rooms a room may include, beside itself.
-const std::map<std::string, Rooms>& arrows() {
-  static const std::map<std::string, Rooms> map = [] {
-    std::map<std::string, Rooms> all;
-    for (const House& house : houses()) {
-      Rooms below;
-      for (const auto& floor : house.floors) {
-        for (const char* name : floor)
-          all[room_named(house.name, name)] = below;
-        for (const char* name : floor)
-          below.insert(room_named(house.name, name));
+// Which folders a folder may include, beside itself.
+const std::map<std::string, Folders>& allowed() {
+  static const std::map<std::string, Folders> map = [] {
+    std::map<std::string, Folders> all;
+    for (const Part& part : parts()) {
+      Folders below;
+      for (const auto& layer : part.layers) {
+        for (const char* name : layer)
+          all[folder_named(part.name, name)] = below;
+        for (const char* name : layer)
+          below.insert(folder_named(part.name, name));
       }
-      all.try_emplace(house.name);  // without a floor: nothing lies there
+      all.try_emplace(part.name);  // not in a layer: no file is there
     }
-    for (const auto& [room, may] : foreign())
-      all.try_emplace(room);
-    const auto rooms_of = [&](const std::string& house) {
-      Rooms rooms;
-      for (const auto& [room, may] : all)
-        if (room == house || room.starts_with(house + "/")) rooms.insert(room);
-      return rooms;
+    for (const auto& [folder, may] : foreign())
+      all.try_emplace(folder);
+    const auto folders_of = [&](const std::string& part) {
+      Folders folders;
+      for (const auto& [folder, may] : all)
+        if (folder == part || folder.starts_with(part + "/")) folders.insert(folder);
+      return folders;
     };
-    for (auto& [room, may] : all) {
-      const auto own = foreign().find(room);
+    for (auto& [folder, may] : all) {
+      const auto own = foreign().find(folder);
       const auto& taken =
-          own != foreign().end() ? own->second : foreign().at(room.substr(0, room.find('/')));
-      for (const std::string& house : taken)
-        may.merge(rooms_of(house));
+          own != foreign().end() ? own->second : foreign().at(folder.substr(0, folder.find('/')));
+      for (const std::string& part : taken)
+        may.merge(folders_of(part));
     }
     return all;
   }();
   return map;
 }
 
-bool has_floor(const std::string& room) {
-  const auto house = std::ranges::find(houses(), room, &House::name);
-  if (house == houses().end()) return true;
-  return std::ranges::any_of(house->floors, [](const auto& floor) {
-    return std::ranges::find(floor, std::string()) != floor.end();
+bool has_layer(const std::string& folder) {
+  const auto part = std::ranges::find(parts(), folder, &Part::name);
+  if (part == parts().end()) return true;
+  return std::ranges::any_of(part->layers, [](const auto& layer) {
+    return std::ranges::find(layer, std::string()) != layer.end();
   });
 }
 
 // topologies/ is beside kernels/, and takes no more of it than these.
-const Rooms kForTopologies{"kernels/base/check.hpp",    "kernels/base/mutex.hpp",
-                           "kernels/base/random.hpp",   "kernels/base/read_text.hpp",
-                           "kernels/base/registry.hpp", "kernels/base/result.hpp",
-                           "kernels/base/spec.hpp"};
+const Folders kForTopologies{"kernels/base/check.hpp",    "kernels/base/mutex.hpp",
+                             "kernels/base/random.hpp",   "kernels/base/read_text.hpp",
+                             "kernels/base/registry.hpp", "kernels/base/result.hpp",
+                             "kernels/base/spec.hpp"};
 
-struct Wall {
+struct LibraryRule {
   const char* library;
   const char* headers;  // a pattern that the include matches from its start
-  Rooms rooms;          // that may see it, or whole houses; tests may see everything
+  Folders folders;      // that may see it, or whole parts; tests may see everything
 };
 
-const std::vector<Wall>& walls() {
-  static const std::vector<Wall> list{
+const std::vector<LibraryRule>& library_rules() {
+  static const std::vector<LibraryRule> list{
       {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
       {"LibTorch", "(torch|ATen|c10)/", {"models/network", "actors/include", "examples"}},
       {"Cap'n Proto", "capnp/|.*\\.capnp\\.h$", {"messages"}},
@@ -163,26 +164,26 @@ const std::vector<Wall>& walls() {
   return list;
 }
 
-std::string room_of(const std::string& path) {
+std::string folder_of(const std::string& path) {
   std::string found;
-  for (const auto& [room, may] : arrows()) {
-    if (path.starts_with(room + "/") && room.size() > found.size()) found = room;
+  for (const auto& [folder, may] : allowed()) {
+    if (path.starts_with(folder + "/") && folder.size() > found.size()) found = folder;
   }
   return found;
 }
 
-const Wall* wall_of(const std::string& included) {
-  for (const Wall& wall : walls()) {
-    if (std::regex_search(included, std::regex(std::string("^(") + wall.headers + ")"))) {
-      return &wall;
+const LibraryRule* rule_of(const std::string& included) {
+  for (const LibraryRule& rule : library_rules()) {
+    if (std::regex_search(included, std::regex(std::string("^(") + rule.headers + ")"))) {
+      return &rule;
     }
   }
   return nullptr;
 }
 
-bool may_see(const std::string& room, const Wall& wall) {
-  return room == "tests" || wall.rooms.count(room) != 0 ||
-         wall.rooms.count(room.substr(0, room.find('/'))) != 0;
+bool may_see(const std::string& folder, const LibraryRule& rule) {
+  return folder == "tests" || rule.folders.count(folder) != 0 ||
+         rule.folders.count(folder.substr(0, folder.find('/'))) != 0;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -223,21 +224,22 @@ std::string at(const std::string& path, size_t line) {
 }
 
 void check_include(const std::string& path, const Include& include, Complaints& out) {
-  const std::string room = room_of(path), target = room_of(include.name);
+  const std::string folder = folder_of(path), target = folder_of(include.name);
   const std::string here = at(path, include.line);
-  if (const Wall* wall = wall_of(include.name)) {
-    if (!may_see(room, *wall)) {
-      out.push_back(here + "includes " + include.name + ", but " + wall->library +
-                    " stays out of " + room + "/");
+  if (const LibraryRule* rule = rule_of(include.name)) {
+    if (!may_see(folder, *rule)) {
+      out.push_back(here + "includes " + include.name + ", but " + rule->library +
+                    " stays out of " + folder + "/");
     }
   } else if (target.empty()) {
     if (include.quoted) {
       out.push_back(here + "includes " + include.name + ", not by its path from the root");
     }
-  } else if (target != room && arrows().at(room).count(target) == 0) {
-    out.push_back(here + "includes " + include.name + ", but no arrow leads from " + room +
+  } else if (target != folder && allowed().at(folder).count(target) == 0) {
+    out.push_back(here + "includes " + include.name + ", but no include is allowed from " + folder +
                   "/ to " + target + "/");
-  } else if (room == "topologies" && target != room && kForTopologies.count(include.name) == 0) {
+  } else if (folder == "topologies" && target != folder &&
+             kForTopologies.count(include.name) == 0) {
     out.push_back(here + "includes " + include.name +
                   ", but topologies/ takes only basic tools of kernels/base/");
   }
@@ -277,13 +279,13 @@ void check_words(const std::string& path, const std::string& line, size_t number
   if (std::regex_search(line, match, distribution)) {
     out.push_back(at(path, number) + "uses " + match.str() + ", draws are those of Random");
   }
-  const std::string room = room_of(path);
-  if (room != "tests" && path != "kernels/base/mutex.hpp" &&
+  const std::string folder = folder_of(path);
+  if (folder != "tests" && path != "kernels/base/mutex.hpp" &&
       std::regex_search(line, match, mutex)) {
     out.push_back(at(path, number) + "uses " + match.str() + ", accepted: Mutex and SharedMutex, " +
                   "whose members clang checks");
   }
-  if (!room.starts_with("app") && std::regex_search(line, match, sleeping)) {
+  if (!folder.starts_with("app") && std::regex_search(line, match, sleeping)) {
     out.push_back(at(path, number) + "uses " + match.str() + ", only app/ may sleep");
   }
 }
@@ -315,8 +317,9 @@ void check_lengths(const std::string& path, const std::vector<std::string>& line
 
 Complaints check_includes(const std::string& path, const std::string& text) {
   Complaints out;
-  const std::string room = room_of(path);
-  if (!has_floor(room)) out.push_back(at(path, 1) + "lies at the top of " + room + "/, in no room");
+  const std::string folder = folder_of(path);
+  if (!has_layer(folder))
+    out.push_back(at(path, 1) + "is at the top of " + folder + "/, in none of its folders");
   for (const Include& include : includes_of(text))
     check_include(path, include, out);
   return out;
@@ -354,10 +357,10 @@ Complaints check_reach(const Tree& tree) {
         if (!includes.count(header) || !seen.insert(header).second) continue;
         for (const Include& next : includes.at(header)) {
           open.push_back(next.name);
-          const Wall* wall = wall_of(next.name);
-          if (wall && !may_see(room_of(path), *wall)) {
+          const LibraryRule* rule = rule_of(next.name);
+          if (rule && !may_see(folder_of(path), *rule)) {
             out.push_back(at(path, first.line) + "reaches " + next.name + " through " + header +
-                          ", but " + wall->library + " stays out of " + room_of(path) + "/");
+                          ", but " + rule->library + " stays out of " + folder_of(path) + "/");
           }
         }
       }
@@ -443,15 +446,16 @@ Complaints check_names(const std::string& path, const std::string& text, const F
 
 std::vector<std::string> pages() {
   std::vector<std::string> all;
-  for (const House& house : houses()) {
-    all.push_back(std::string(house.name) + "/README.md");
-    for (const auto& floor : house.floors)
-      for (const std::string room : floor)
-        if (!room.empty() && room != "include")  // public headers are in the page of their folder
-          all.push_back(room_named(house.name, room) + "/README.md");
+  for (const Part& part : parts()) {
+    all.push_back(std::string(part.name) + "/README.md");
+    for (const auto& layer : part.layers)
+      for (const std::string folder : layer)
+        if (!folder.empty() &&
+            folder != "include")  // public headers are in the page of their folder
+          all.push_back(folder_named(part.name, folder) + "/README.md");
   }
-  for (const char* house : {"topologies", "messages", "tests", "examples", "app/python"})
-    all.push_back(house + std::string("/README.md"));
+  for (const char* part : {"topologies", "messages", "tests", "examples", "app/python"})
+    all.push_back(part + std::string("/README.md"));
   return all;
 }
 
@@ -465,9 +469,9 @@ Tree read_tree(const std::string& root) {
   namespace fs = std::filesystem;
   static const std::set<std::string> endings{".hpp", ".cpp", ".cu", ".cuh"};
   Tree tree;
-  for (const auto& [room, may] : arrows()) {
-    if (room.find('/') != room.npos || !fs::exists(fs::path(root) / room)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / room)) {
+  for (const auto& [folder, may] : allowed()) {
+    if (folder.find('/') != folder.npos || !fs::exists(fs::path(root) / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / folder)) {
       if (!entry.is_regular_file() || !endings.count(entry.path().extension())) continue;
       tree[fs::relative(entry.path(), root)] = text_of(entry.path());
     }
@@ -480,9 +484,9 @@ Files list_files(const std::string& root) {
   Files files;
   for (const auto& entry : fs::directory_iterator(root))
     if (entry.is_regular_file()) files.insert(entry.path().filename());
-  for (const auto& [room, may] : arrows()) {
-    if (room.find('/') != room.npos || !fs::exists(fs::path(root) / room)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / room))
+  for (const auto& [folder, may] : allowed()) {
+    if (folder.find('/') != folder.npos || !fs::exists(fs::path(root) / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / folder))
       if (entry.is_regular_file()) files.insert(fs::relative(entry.path(), root));
   }
   return files;

@@ -1,4 +1,4 @@
-// The house rules that a program can check: which room may include what, and how long a
+// The rules that a program can check: which folder may include what, and how long a
 // file, a function or a line may be.
 //
 // A tree is {path from the root, text}. Each complaint is one line, `path:line: what, and which
@@ -16,8 +16,8 @@ using Tree = std::map<std::string, std::string>;
 using Complaints = std::vector<std::string>;
 using Files = std::set<std::string>;  // paths from the root
 
-/// Arrows between rooms and third-party includes, as one file shows them by itself, and whether it
-/// lies in a room.
+/// Includes of other folders and of third-party libraries in one file, and whether the file is in a
+/// folder of the layers.
 Complaints check_includes(const std::string& path, const std::string& text);
 
 /// Lengths of files, functions and lines, and banned words.
@@ -40,15 +40,15 @@ Complaints check_page(const std::string& page, const std::string& text, const Fi
 /// A file that a comment names is there, by its path or the end of it. `endings`: endings_of().
 Complaints check_names(const std::string& path, const std::string& text, const Files& endings);
 
-/// The pages that must be there: one in every room.
+/// The pages that must be there: one in every folder.
 std::vector<std::string> pages();
 
 std::string text_of(const std::string& path);
 
-/// Every source of the rooms below `root`.
+/// Every source of the folders below `root`.
 Tree read_tree(const std::string& root);
 
-/// Every file of the root and of the rooms below it.
+/// Every file of the root and of the folders below it.
 Files list_files(const std::string& root);
 /// The paths, and all their ends that begin with a folder or a file.
 Files endings_of(const Files&);

@@ -1,4 +1,4 @@
-// The walls of the house: reads the sources and fails when an arrow between rooms or a length is
+// The rules of the sources: reads them and fails when an include between folders or a length is
 // broken.
 #include <iostream>
 #include <string>
@@ -43,7 +43,7 @@ const std::string kLater =
 
 }  // namespace
 
-TEST_CASE("no include in the tree breaks an arrow between rooms or a library's wall") {
+TEST_CASE("no include in the tree breaks the layers or the rule of a library") {
   const Tree tree = read_tree(GRAPEVINE_SOURCE_DIR);
   REQUIRE(tree.size() > 20);
   REQUIRE(tree.count("messages/codec.cpp") == 1);
@@ -65,14 +65,15 @@ TEST_CASE("no line of Python is too long") {
   CHECK(said_aloud(all) == 0);
 }
 
-TEST_CASE("no file reaches a third-party library through a header of another room") {
+TEST_CASE("no file reaches a third-party library through a header of another folder") {
   CHECK(said_aloud(check_reach(read_tree(GRAPEVINE_SOURCE_DIR))) == 0);
 }
 
-TEST_CASE("an include upwards or sideways is named with its line and the arrow that is missing") {
-  CHECK(complaint("messages/codec.cpp", "#include <span>\n#include \"models/zoo.hpp\"\n") ==
-        "messages/codec.cpp:2: includes models/zoo.hpp, but no arrow leads from messages/ to "
-        "models/\n");
+TEST_CASE("an include upwards or sideways is named with its line and the two folders") {
+  CHECK(
+      complaint("messages/codec.cpp", "#include <span>\n#include \"models/zoo.hpp\"\n") ==
+      "messages/codec.cpp:2: includes models/zoo.hpp, but no include is allowed from messages/ to "
+      "models/\n");
   CHECK(complaint("kernels/base/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/memory/vec.hpp\"\n") ==
         "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only basic "
@@ -87,38 +88,39 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
         "kernels/base/a.cpp:1: includes vec.hpp, not by its path from the root\n");
 }
 
-TEST_CASE("an include from a lower floor of a house to a higher one is named, and one beside it") {
+TEST_CASE("an include from a lower layer of a part to a higher one is named, and one beside it") {
   const auto named = [](const std::string& from, const std::string& to) {
     return complaint(from, "#include \"" + to + "\"\n");
   };
-  CHECK(named("actors/settings/settings.cpp", "actors/run/gpu.hpp") ==
-        "actors/settings/settings.cpp:1: includes actors/run/gpu.hpp, but no arrow leads from "
-        "actors/settings/ to actors/run/\n");
+  CHECK(
+      named("actors/settings/settings.cpp", "actors/run/gpu.hpp") ==
+      "actors/settings/settings.cpp:1: includes actors/run/gpu.hpp, but no include is allowed from "
+      "actors/settings/ to actors/run/\n");
   CHECK(named("actors/run/gpu.cpp", "actors/settings/settings.hpp") == "");
   CHECK(named("actors/mail/mail.hpp", "actors/device/device_share.hpp") != "");
   CHECK(named("actors/membership/prober.cpp", "actors/clocks/run_clock.hpp") != "");
   CHECK(named("kernels/memory/vec.cpp", "kernels/passes/ops.hpp") ==
-        "kernels/memory/vec.cpp:1: includes kernels/passes/ops.hpp, but no arrow leads from "
+        "kernels/memory/vec.cpp:1: includes kernels/passes/ops.hpp, but no include is allowed from "
         "kernels/memory/ to kernels/passes/\n");
   CHECK(named("kernels/passes/cpu/sums.hpp", "kernels/memory/vec.hpp") == "");
   CHECK(named("models/data/idx.cpp", "models/objective.hpp") != "");
   CHECK(named("models/network/networks.cpp", "models/objective.hpp") == "");
   CHECK(named("app/output/report.cpp", "app/run/execute.hpp") ==
-        "app/output/report.cpp:1: includes app/run/execute.hpp, but no arrow leads from "
+        "app/output/report.cpp:1: includes app/run/execute.hpp, but no include is allowed from "
         "app/output/ to app/run/\n");
   CHECK(named("app/compare/job.cpp", "app/launch/report.hpp") != "");
   CHECK(named("app/main.cpp", "app/launch/report.hpp") == "");
 }
 
-TEST_CASE("a source that lies in a house and in none of its rooms is named") {
+TEST_CASE("a source that is in a part and in none of its folders is named") {
   CHECK(complaint("actors/worker.cpp", "") ==
-        "actors/worker.cpp:1: lies at the top of actors/, in no room\n");
+        "actors/worker.cpp:1: is at the top of actors/, in none of its folders\n");
   CHECK(complaint("kernels/vec.cpp", "") != "");
   CHECK(complaint("app/main.cpp", "") == "");
   CHECK(complaint("topologies/trees.cpp", "") == "");
 }
 
-TEST_CASE("every arrow of the floor plan is allowed") {
+TEST_CASE("every include that the layers allow is accepted") {
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/base/random.hpp\"\n") == "");
   CHECK(complaint("models/a.cpp", "#include \"topologies/topology.hpp\"\n") == "");
   CHECK(complaint("actors/algorithms/a.cpp", "#include \"kernels/passes/ops.hpp\"\n") == "");
@@ -148,7 +150,7 @@ TEST_CASE("each library enters through its own folder") {
   CHECK(complaint("app/output/a.cpp", "#include <catch2/catch.hpp>\n") != "");
 }
 
-TEST_CASE("a library that hides in a header of ours is found in the room that must not see it") {
+TEST_CASE("a library that hides in a header of ours is found in the folder that must not see it") {
   const Tree tree{{"topologies/private.hpp", "#include <Eigen/Dense>\n"},
                   {"topologies/between.hpp", "#include \"topologies/private.hpp\"\n"},
                   {"topologies/a.cpp", "#include \"topologies/between.hpp\"\n"},
@@ -179,7 +181,7 @@ TEST_CASE("a walk through a file that is gone, or through another number of file
   CHECK(complaints("nothing\n") == "WALKS.md: no walk\n");
 }
 
-TEST_CASE("every room has a page of at most 60 lines, whose files are there") {
+TEST_CASE("every folder has a page of at most 60 lines, whose files are there") {
   const std::string root = GRAPEVINE_SOURCE_DIR;
   const Files files = list_files(root);
   Complaints all;
