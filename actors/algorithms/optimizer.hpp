@@ -40,9 +40,6 @@ class Optimizer {
 
   /// Adds its buffers and its count of steps to the state.
   void name(RuleState&, Follows, const std::string& prefix = "");
-  static int vector_count(const OptimizerSettings& s) {
-    return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
-  }
 
  private:
   struct Run {  // neighbouring layout entries with the same `decays`

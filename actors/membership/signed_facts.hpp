@@ -29,15 +29,12 @@ class SignedFacts {
   bool holds(const RateFact&, const PublicKey& owner);
   bool holds(const WorkFact&, const PublicKey& owner);
 
-  uint64_t checked() const { return checked_; }
-
  private:
-  bool is_signed(const PublicKey&, std::span<const std::byte>, const Signature&);
+  bool is_signed(const PublicKey&, std::span<const std::byte>, const Signature&) const;
 
   uint64_t run_;
   Signing signing_;
   GraphSpec checked_graph_;  // the last one with a valid signature: it may wait for its turn
-  uint64_t checked_ = 0;
 };
 
 }  // namespace grapevine
