@@ -52,6 +52,11 @@ void Copies::fetch(const Fetch& f) {
 }
 
 void Copies::show(StateRank& rank, std::shared_ptr<GuestSeat> seat) {
+  if (ranks_.deps.device == nullptr) {  // read() only writes, whatever the script does meanwhile
+    rank.rule->read(ranks_.now(), seat->front);
+    rank.rule->read(ranks_.now(), seat->base);
+    return answer(rank, std::move(seat), rank.gradients);
+  }
   const auto [front, base, finite] = fronts_.of(seat);
   rank.rule->read(ranks_.now(), front);
   rank.rule->read(ranks_.now(), base);

@@ -15,7 +15,8 @@ void GuestSteps::take_step(TakeStep& step) {
     return;
   }
   if (!std::exchange(step.seat->steps, false)) {
-    fill(ranks_.execution, 1, copies_.fronts().of(step.seat).finite);
+    step.seat->finite = 1;
+    if (ranks_.deps.device) fill(ranks_.execution, 1, copies_.fronts().of(step.seat).finite);
     return copies_.show(*rank, std::move(step.seat));
   }
   if (!ranks_.deps.inner && ranks_.is(Pattern::pairwise) && rank->pairwise().measures_steps())
