@@ -147,7 +147,7 @@ class WhatJoins(unittest.TestCase):
         rank = self.join(model, sgd(model))
         model[1].weight.data = model[1].weight.data.clone()
         model[0].weight.data = model[0].weight.data.clone()
-        with self.assertRaisesRegex(ValueError, "0.weight is tied no longer"):
+        with self.assertRaisesRegex(ValueError, "0.weight is no longer tied"):
             rank.step()
 
     def test_buffers_that_the_model_makes_anew_are_averaged_and_others_stay_its_own(self):

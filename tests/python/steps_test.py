@@ -131,7 +131,7 @@ class Steps(unittest.TestCase):
         rank = self.join(None)
         rank.step()
         self.model[0].requires_grad_(True)
-        with self.assertRaisesRegex(ValueError, "^0.weight asks for a gradient and is not joined"):
+        with self.assertRaisesRegex(ValueError, "^0.weight requires a gradient and is not joined"):
             rank.step()
 
     def test_steps_by_hand_are_said_at_the_next_call_and_given_to_the_rank_at_the_end(self):
@@ -297,7 +297,7 @@ class Steps(unittest.TestCase):
     def test_parameters_that_ask_for_no_gradient_are_said(self):
         self.model.requires_grad_(False)
         self.join(torch.optim.SGD(self.model.parameters(), 0.1))
-        self.assertRegex(self.said()[0], "none of the joined parameters asks for a gradient")
+        self.assertRegex(self.said()[0], "none of the joined parameters requires a gradient")
 
 
 class Mistakes(unittest.TestCase):

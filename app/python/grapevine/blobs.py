@@ -19,7 +19,7 @@ def written(what: object) -> memoryview:
     """The object as `torch.save` writes it. Raises ValueError if it could not be read again."""
     if isinstance(what, (torch.optim.Optimizer, torch.nn.Module)):
         raise ValueError(
-            "keep is given a %s, accepted: its state_dict()" % type(what).__name__
+            "keep is given a %s, accepted: its state_dict() instead" % type(what).__name__
         )
     data = io.BytesIO()
     try:

@@ -208,7 +208,7 @@ class Front:
                     "%s has changed its shape, type or device: %s" % (joined.name, _AGAIN)
                 )
             if any(twin.data_ptr() not in (moved, address) for twin in joined.twins):
-                raise ValueError("%s is tied no longer: %s" % (joined.name, _AGAIN))
+                raise ValueError("%s is no longer tied: %s" % (joined.name, _AGAIN))
             view.copy_(tensor.data)
             tensor.data = view
             _tie(joined)

@@ -94,7 +94,7 @@ def _called(node: object) -> str:
             % (node,)
         )
     if not called:
-        raise ValueError("no node: give node=PATH or set GRAPEVINE_NODE")
+        raise ValueError("node is not given, accepted: node=PATH, or GRAPEVINE_NODE in the environment")
     return called
 
 
@@ -107,7 +107,7 @@ def _refuse_mistakes(model: object, optimizer: object, also: object) -> None:
         )
     if isinstance(optimizer, (list, tuple)):
         raise ValueError(
-            "optimizer is a %s, accepted: the one that steps last; the others go to also=[..]"
+            "optimizer is a %s, accepted: the optimizer that steps last; give the others as also=[..]"
             % type(optimizer).__name__
         )
     if not isinstance(also, (list, tuple)):
@@ -124,7 +124,7 @@ def _numbers_of(every: object, gradients: object, rank: object) -> Tuple[int, in
     """The optimizer steps of a STEP, those of all ranks (0: not said), and the wanted rank."""
     each, work, place = whole(every, 1), whole(gradients, 1), whole(rank, 0, ANY_RANK - 1)
     if each is None:
-        raise ValueError("every is %s, accepted: 1 or more optimizer steps a STEP" % (every,))
+        raise ValueError("every is %s, accepted: 1 or more optimizer steps per STEP" % (every,))
     if gradients is not None and work is None:
         raise ValueError(
             "gradients is %s, accepted: 1 to 2**53 optimizer steps of all ranks" % (gradients,)

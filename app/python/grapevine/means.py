@@ -83,8 +83,8 @@ def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
             state[name] = means[id(value)]
         elif isinstance(value, torch.Tensor) and id(value) not in known:
             raise RuntimeError(
-                "%s in this model's state_dict is made anew: ask for the mean in the thread that "
-                "trains it" % name
+                "%s in this model's state_dict is new at each call: ask for the mean in the thread "
+                "that trains it" % name
             )
     return _copied(state)
 

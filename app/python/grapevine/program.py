@@ -112,7 +112,7 @@ def compare(
             with open(job, "w", encoding="utf-8") as file:
                 file.write(_toml(content))
         elif options or methods:
-            raise ValueError("compare: a job file has its own options and methods")
+            raise ValueError("compare is given a job file and options, accepted: one of the two")
         results = out or os.path.join(folder, "results")
         values = _call("compare", {"job": job, "out": results, "threads": threads})
         curves = {}
@@ -156,7 +156,9 @@ def option_words(command: str, options: Mapping[str, Option]) -> List[str]:
         if isinstance(value, bool):
             words.append(("--" if value else "--no-") + option)
         elif isinstance(value, (list, tuple)):
-            raise ValueError("%s: %s is one value, lists are for compare" % (command, name))
+            raise ValueError(
+                "%s: %s is a list, accepted: one value (compare takes lists)" % (command, name)
+            )
         else:
             words += ["--" + option, str(value)]
     return words

@@ -72,7 +72,7 @@ class Rank:
         self._watch = Watch(model, first + also, self._layout)
         self._optimizer_steps = OptimizerSteps(self._watch, every, by_hand=not first)
         if not any(joined.tensor.requires_grad for joined in self._layout.parameters()):
-            warnings.warn("none of the joined parameters asks for a gradient", stacklevel=3)
+            warnings.warn("none of the joined parameters requires a gradient", stacklevel=3)
         self._seat = Seat(self._layout, options)
         self._means = RunMeans(self._seat, self._layout)
         self._hooks = [o.register_step_pre_hook(self._before) for o in first + also]

@@ -15,7 +15,7 @@ def text_of(measured: Mapping[str, Any], names: Collection[str]) -> bytes:
     """`names`: all of the rank. Raises ValueError, one line, for what nobody could show."""
     if not measured or len(names) > _MOST_NAMES:
         raise ValueError(
-            "report of %d names, %d in all, accepted: 1 to %d in all"
+            "report of %d names, %d with the earlier ones, accepted: 1 to %d in all"
             % (len(measured), len(names), _MOST_NAMES)
         )
     return "".join("%s %r\n" % (name, _finite(name, measured[name])) for name in measured).encode()
@@ -26,7 +26,7 @@ def number(value: Any) -> float:
     try:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise ValueError("%.60r is no number" % (value,)) from None
+        raise ValueError("%.60r is not a number" % (value,)) from None
 
 
 def _finite(name: str, value: Any) -> float:

@@ -97,7 +97,8 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._steps_before: Optional[int] = None  # of the rank when the last iteration began
         if self._pass_length() == 0:
             warnings.warn(
-                "rank %d has no samples: %d for %d ranks" % (rank.rank, size, rank.ranks),
+                "rank %d has no samples: the data set has %d for %d ranks"
+                % (rank.rank, size, rank.ranks),
                 stacklevel=3,
             )
         self._count_work()

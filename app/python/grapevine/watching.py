@@ -74,7 +74,7 @@ class Watch:
         if not same and self._find() != self._held:
             raise ValueError(
                 "the model's parameters are other objects than those that the optimizer steps "
-                "(a layer replaced, load_state_dict with assign=True?): make the optimizer anew "
+                "(a layer replaced, load_state_dict with assign=True?): make a new optimizer "
                 "and join again"
             )
 
@@ -83,7 +83,7 @@ class Watch:
         for name, parameter in self._others:
             if parameter.requires_grad:
                 raise ValueError(
-                    "%s asks for a gradient and is not joined: close the rank and join again" % name
+                    "%s requires a gradient and is not joined: close the rank and join again" % name
                 )
 
     def knows(self, optimizer: torch.optim.Optimizer) -> bool:
