@@ -155,7 +155,7 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
         fmt::format("the ranks here exchange with ranks of {} nodes, but only {} of these are "
                     "linked: use another graph",
                     others.size(), kNeighboursAtMost));
-  tell(&Membership::talks_with, others);
+  tell(&Membership::exchange_with, others);
 }
 
 // --- the phases of the node
@@ -408,7 +408,7 @@ void Cluster::raise(const std::string& liar, const std::string& how) {
   alarm.at_s = deps_.clock.now();
   alarm.node = liar;
   alarm.is = how;
-  alarm.reason = "it is another program, or somebody attacks the run";
+  alarm.reason = "it runs another program, or attacks the run";
   alarm.advice = "find out who runs it, and give the run another key";
   raise(alarm);
 }
@@ -460,8 +460,7 @@ void Cluster::on_link(DialFailed& failed) {
 }
 
 void Cluster::name_taken() {
-  ending_.failure =
-      world_error("another process has the name " + membership_->self().node + " by now");
+  ending_.failure = world_error("another process has taken the name " + membership_->self().node);
   conclude();
 }
 

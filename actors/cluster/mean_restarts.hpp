@@ -1,6 +1,6 @@
 // MeanRestarts: which changes of the members give a mean new time, as a state machine without I/O.
 //
-// A mean begins again when what a member says of itself changes, and then waits anew. So each
+// A mean begins again when what a member says of itself changes, and then waits again. So each
 // member has kMeanRestarts of these changes per mean. Members that came since the mean was opened
 // have as many together, because one process can come under many names. An honest member needs
 // fewer: its record has room for 16 nodes that it cannot reach, and it takes back earlier ones at

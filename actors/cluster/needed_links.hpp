@@ -19,7 +19,7 @@ constexpr size_t kNeighboursAtMost = kLinksAtMost - 8;
 std::vector<uint32_t> nodes_talked_to(const Settings&, const std::string& topology,
                                       const std::vector<uint32_t>& nodes, uint32_t node);
 
-/// Refuses, in one line, a graph in which a node talks to more than kNeighboursAtMost others.
+/// Refuses, in one line, a graph in which a node needs links to more than kNeighboursAtMost others.
 Status check_links(const Settings&, const Topology&, const std::vector<uint32_t>& nodes);
 
 }  // namespace grapevine

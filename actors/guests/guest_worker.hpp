@@ -5,10 +5,10 @@
 // Without a script the rank keeps exchanging and takes no steps. A script may come and go at any
 // time, and so may the worker: if a worker ends during a request, the next worker repeats the
 // request, and no step is taken twice. The rank counts as computing between an answer and the next
-// request, and as idle otherwise. If that takes much longer than usual (during a test, say), no
-// rate is measured. The other ranks of the node take the remaining steps of a rank without a
-// script. If the method has rounds and the others wait for the rank, it takes part in their rounds
-// without a gradient.
+// request, and as idle otherwise. An interval that is much longer than usual (a test, say) is left
+// out of the measured rate. The other ranks of the node take the remaining steps of a rank without
+// a script. If the method has rounds and the others wait for the rank, it takes part in their
+// rounds without a gradient.
 #pragma once
 #include <atomic>
 #include <memory>

@@ -1,10 +1,10 @@
 // BelievedIncarnations: how large an incarnation this node accepts of each member. A value; `now`
 // in seconds.
 //
-// While a member lives in the graph, it starts at most one incarnation a second, but for restarts:
-// a larger jump is refused. Of members outside the graph all nodes must accept the same, whatever
-// each has received before. So any number up to a limit is accepted of these, and twice that limit
-// of members that are over, which is more than was accepted while they lived.
+// A member in the graph starts at most one incarnation a second, and a few more when its process is
+// started again: a larger number is refused. Of members outside the graph all nodes must accept the
+// same numbers, whatever each node has received before. So a limit holds for all of these: for a
+// member that is dead or has left it is twice as high, above all that was accepted before.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -101,12 +101,12 @@ void Connector::link_down(double now, uint32_t member, const MemberTable& table,
 
 // --- whom it needs
 
-void Connector::talks_with(const std::vector<uint32_t>& members) {
-  for (const uint32_t member : talks_)
-    link(member).talk = false;
-  talks_ = members;
-  for (const uint32_t member : talks_)
-    link(member).talk = true;
+void Connector::exchange_with(const std::vector<uint32_t>& members) {
+  for (const uint32_t member : exchange_with_)
+    link(member).exchanges = false;
+  exchange_with_ = members;
+  for (const uint32_t member : exchange_with_)
+    link(member).exchanges = true;
   chosen_ = false;
 }
 
@@ -173,7 +173,7 @@ void Connector::choose(double now, const MemberTable& table) {
     drawn = member;
   }
   take(drawn);
-  for (const uint32_t member : talks_)
+  for (const uint32_t member : exchange_with_)
     take(member);
   for (uint32_t member = 1; member < before.size(); ++member) {
     Link& l = links_[member];

@@ -4,12 +4,12 @@
 // Up to nine nodes are all linked. In larger runs a node needs links to the nodes that its ranks
 // exchange with; to the next live node by name, so that every node has a link to a node that probes
 // it; and to one that a hash of the two names selects. Such a ring and such a selection each reach
-// all nodes in some log(n) steps. The node links to as many of the next nodes by name as are needed
-// until more of them answer than not: if a hundred in a row are gone, it tries twice as many with
-// every second. Further links are needed for a while: for a probe, a transfer, or to find the
-// members. A link that this node has needed and no longer needs is closed after ten seconds. A link
-// that only the other end needs is closed by that end. If there are more than kLinksAtMost links,
-// the oldest is closed.
+// all nodes in some log(n) steps. If the next node by name does not answer, the node links to more
+// of those that follow, until more of them answer than not: each second it tries twice as many.
+// Further links are needed for a while: for a probe, a transfer, or to find the members. A link
+// that this node has needed and no longer needs is closed after ten seconds. A link that only the
+// other end needs is closed by that end. If there are more than kLinksAtMost links, the oldest is
+// closed.
 //
 // Of two nodes that need a link, the one with the lower name dials at once, the other half a second
 // later. Then each tries again after 50 ms, doubling to 5 s, with jitter. The addresses to join are
@@ -42,10 +42,10 @@ class Connector {
   void link_down(double now, uint32_t member, const MemberTable&, bool goodbye);
 
   /// The nodes that the ranks here exchange with, until the next call.
-  void talks_with(const std::vector<uint32_t>& members);
-  /// For a while from now on, and at once.
+  void exchange_with(const std::vector<uint32_t>& members);
+  /// The member needs a link at once, and for some seconds.
   void need(double now, uint32_t member);
-  void changed() { chosen_ = false; }  // somebody's state
+  void changed() { chosen_ = false; }  // the state of some member
 
   bool linked(uint32_t member) const { return member < links_.size() && links_[member].up; }
   bool alone() const;                  // no link stands
@@ -70,10 +70,10 @@ class Connector {
  private:
   struct Link {
     bool up = false, was_up = false;
-    bool wanted = false;                // in wanted_
-    bool chosen = false, talk = false;  // needed as long as that is so
-    double needed_until = 0;            // for a while
-    double close_at = kNotOurs;         // if it is up and not needed until then
+    bool wanted = false;                     // in wanted_
+    bool chosen = false, exchanges = false;  // needed as long as that is so
+    double needed_until = 0;                 // for a while
+    double close_at = kNotOurs;              // if it is up and not needed until then
     bool broke = false;
     double up_since = 0, wanted_since = 0, goodbye_at = -kNotOurs;
     double dial_at = 0, wait = 0;
@@ -96,7 +96,7 @@ class Connector {
 
   std::vector<Link> links_;       // by index of the table
   std::vector<uint32_t> wanted_;  // live members that are needed, without a link
-  std::vector<uint32_t> talks_;
+  std::vector<uint32_t> exchange_with_;
   std::vector<uint64_t> name_hashes_;  // by member
   bool chosen_ = false;                // choose() holds for those who live
   size_t needed_ = 0;

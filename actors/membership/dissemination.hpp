@@ -56,7 +56,7 @@ class Dissemination {
   void link_up(uint32_t member);
   void stranger_up(double now, const std::string& node, const std::string& dialled);
   void stranger_down(const std::string& node);
-  /// The stranger has a record now. The addresses at which it was dialled.
+  /// The stranger has a record now. Returns the addresses at which it was dialled.
   std::vector<std::string> introduced(const std::string& node);
 
   void send(uint32_t to, MembershipPacket, OutgoingPackets&);
@@ -75,7 +75,7 @@ class Dissemination {
   Prober& prober_;
   Random& random_;
   PiggybackQueue piggyback_;
-  bool fresh_ = false;  // something is to be sent at once
+  bool fresh_ = false;  // a fact is to be sent at once
   double tell_at_ = 0;
   double sync_at_ = 0, synced_at_ = 0, sync_gap_s_ = 0;
   std::vector<double> told_at_;  // by member: the whole view, since its link came up

@@ -90,7 +90,7 @@ bool wins(const GraphSpec& a, const GraphSpec& b);
 
 class MemberTable {
  public:
-  /// The node itself has index 0; others are numbered as they come, for good.
+  /// The node itself has index 0; others keep the number that they get when they come.
   MemberTable(Member self, GraphSpec spec);
 
   struct Merged {
@@ -102,7 +102,7 @@ class MemberTable {
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
   bool merge(const RateFact&);  // of a live member; else it is no news
-  bool merge(const WorkFact&);  // of whoever has a record, dead or alive
+  bool merge(const WorkFact&);  // of any member with a record, dead or alive
   void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
   bool has_old_rates() const { return has_old_rates_; }  // of members that are over, or reborn
   void forget_old_rates();
@@ -117,7 +117,7 @@ class MemberTable {
   const std::vector<uint32_t>& by_name() const { return by_name_; }  // indices
 
   const GraphSpec& spec() const { return spec_; }
-  /// Somebody wants the run to stop: of the generation that this node is in, or of a later one.
+  /// A node wants the run to stop: a node of the generation of this one, or of a later one.
   bool stopping() const { return stopping_ > 0; }
   /// The number of the requested mean. It changes with each request; 0: none was requested.
   uint64_t means_asked() const { return means_asked_; }

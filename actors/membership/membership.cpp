@@ -170,10 +170,10 @@ void Membership::link_down(double now, const std::string& node, MembershipEffect
   finish(now, out);
 }
 
-void Membership::talks_with(double now, const std::vector<uint32_t>& members,
-                            MembershipEffects& out) {
+void Membership::exchange_with(double now, const std::vector<uint32_t>& members,
+                               MembershipEffects& out) {
   begin(now, out);
-  connector_.talks_with(members);
+  connector_.exchange_with(members);
   finish(now, out);
 }
 

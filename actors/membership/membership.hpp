@@ -42,7 +42,7 @@
 // are ignored.
 //
 // New facts are sent at once to a few nodes and then piggybacked (dissemination.hpp). Dead nodes
-// are dialled now and then, so the halves of a partition find each other again.
+// are dialled at times, so the halves of a partition find each other again.
 //
 // `now` is in seconds, never decreases, and is the owner's clock. Random numbers come from (seed,
 // name, Purpose::membership). After each call the owner carries out the effects. A packet for a
@@ -77,7 +77,7 @@ namespace grapevine {
 struct MembershipOptions {
   uint64_t seed = 1;
   std::vector<std::string> join;  // addresses of nodes to find; any live one will do
-  std::string topology = "ring";  // until somebody reconfigures
+  std::string topology = "ring";  // until a node reconfigures
   uint64_t run = 1;               // hash of the run's name and job: facts of others are none
   uint32_t generation = 0;        // of the run: a resumed one has a later one
   uint64_t work_before = 0;       // gradients of the ranks here, as its checkpoint says
@@ -106,7 +106,7 @@ class Membership {
   void refused(double now, const std::string& address, MembershipEffects&);
   /// The members that the ranks here exchange with, by their places in the table: until the next
   /// call.
-  void talks_with(double now, const std::vector<uint32_t>& members, MembershipEffects&);
+  void exchange_with(double now, const std::vector<uint32_t>& members, MembershipEffects&);
   /// A link with it is needed now, and for some seconds.
   void need_link(double now, const std::string& node, MembershipEffects&);
   /// An exchange with a rank of it timed out: it is probed at once.
@@ -114,7 +114,7 @@ class Membership {
 
   /// Of this node's own record. A change from ready to not ready is a new incarnation.
   void become(double now, bool ready, bool finished, MembershipEffects&);
-  /// For good; all linked nodes are told.
+  /// This node leaves, and does not return; all linked nodes are told.
   void leave(double now, MembershipEffects&);
   /// Begins at once, but after four changes in a row at all nodes one a second.
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
@@ -128,9 +128,9 @@ class Membership {
   /// an earlier life of it, or as its checkpoint says, whichever is more.
   uint64_t work_before() const { return work_before_; }
 
-  /// Told to all, for good: the run is to stop.
+  /// All nodes are told that the run is to stop. This cannot be taken back.
   void stop(double now, MembershipEffects&);
-  /// One mean more is wanted: asked for at once, or when this node may ask again.
+  /// Requests another mean: at once, or when this node may ask again.
   void want_mean(double now, MembershipEffects&);
   /// The number of the requested means, equal at all nodes that have received the same facts. It
   /// changes with each request; 0: none was requested.
@@ -166,7 +166,6 @@ class Membership {
   double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
   size_t open_probes() const { return prober_.open(); }
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
-  uint64_t signatures_checked() const { return facts_.checked(); }
 
  private:
   void begin(double now, MembershipEffects&);

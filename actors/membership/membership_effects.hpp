@@ -17,10 +17,10 @@ struct MembershipEffects {
   bool changed = false;             // the epoch: spec, members, incarnations or ranks
   bool reborn = false;              // own incarnation has grown: self().incarnation
   bool ranks_moved = false;         // own ranks have: self().first_rank
-  bool name_taken = false;          // by another process: this one is to end
+  bool name_taken = false;          // by another process: this one has to end
   std::vector<std::string>
       died;  // nodes whose known incarnation has ended; drop what was open with it
-  std::vector<std::pair<std::string, uint64_t>> owners;     // whose a name is now; 0: anybody's
+  std::vector<std::pair<std::string, uint64_t>> owners;     // the process that owns a name; 0: none
   std::vector<std::string> lines;                           // for the log
   std::vector<std::pair<std::string, std::string>> alarms;  // a node that lies, and how; once
 };

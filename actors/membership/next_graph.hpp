@@ -21,7 +21,7 @@ class NextGraph {
   /// Since when the present graph is in use.
   void start(double now) { since_ = now; }
 
-  /// A wish of this node's own, unsigned. False: there are no versions left.
+  /// This node's own request, unsigned. False: there are no versions left.
   bool wish(const std::string& node, const std::string& topology, const GraphSpec& current);
   /// The present or the requested graph, as another node tells it.
   struct Word {
@@ -35,19 +35,19 @@ class NextGraph {
   /// The next graph, once; none: nothing was requested, or the graphs before it must be used for
   /// longer.
   std::optional<GraphSpec> take(double now);
-  double due() const;  // when take() has one; infinity: nothing is wished
+  double due() const;  // when take() has one; infinity: nothing was requested
 
  private:
   bool hear_far(double now, const Word&);
 
   std::optional<GraphSpec> next_;
-  double since_ = 0;  // of the graph of now
-  double until_ = 0;  // those that were taken were to stand, one after the other
+  double since_ = 0;  // when the present graph began
+  double until_ = 0;  // until then the graphs that were taken should be used, one after the other
 
   // As a newcomer, which it is once:
   std::optional<double> newcomer_until_;
   bool denied_ = false;      // somebody in the graph knows of a lower version
-  std::optional<Word> far_;  // what the first of those said who said more
+  std::optional<Word> far_;  // the first higher version that a node told
 };
 
 }  // namespace grapevine

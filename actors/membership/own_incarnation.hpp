@@ -36,18 +36,18 @@ class OwnIncarnation {
   std::optional<Next> take(double now, uint32_t own);
   double due(uint32_t own) const;  // when take() has one; infinity: nobody contests it
 
-  /// When one may be begun for ranks that are taken; then it is to be counted.
+  /// When one may begin because other nodes have the ranks; then it is to be counted.
   double ranks_due() const;
   void count(double now);
 
-  /// For longer than a process is waited for.
+  /// The process was stopped for longer than other nodes wait for it.
   void stood_still(double now);
   /// `by` says that the process `id` has, or had, the name of this node.
   struct Rival {
     uint64_t id = 0;
     uint32_t by = 0;
     bool is_over = false;
-    bool by_all = false;  // there is nobody else who could say so
+    bool by_all = false;  // no other node could say so
   };
   enum class Says { nothing, contest, lost };
   Says hear(double now, const Rival&);
@@ -60,16 +60,16 @@ class OwnIncarnation {
   struct Known {  // another process of this name
     uint64_t id = 0;
     std::vector<uint32_t> tellers;  // two at most
-    bool new_when_back = false;     // it was first heard of after a standstill
+    bool new_when_back = false;     // first heard of after this process was stopped
   };
 
   uint32_t contested_ = 0;
   std::string why_;
   double contest_at_ = 0;  // when the next may begin that is contested
-  double until_ = 0;       // those begun were to stand, one after the other
+  double until_ = 0;       // until then those begun should last, one after the other
   std::vector<Teller> tellers_;
   std::vector<Known> others_;
-  double away_until_ = 0;  // it has stood still, and may hear until then who took the name
+  double away_until_ = 0;  // the process was stopped; until then others may tell who took the name
 };
 
 }  // namespace grapevine

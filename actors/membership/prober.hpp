@@ -75,7 +75,7 @@ class Prober {
     uint64_t sequence = 0;
     double sent_at = 0, indirect_at = 0, ends_at = 0;
     int helpers = -1, nacks = 0;  // -1: not asked yet
-    bool extended = false;        // no helper has spoken: do we hear anything?
+    bool extended = false;        // no helper has answered: this node may receive nothing
     bool teaches = true;          // its answer is a sample of the round trip
     bool dials = false;           // it has not been sent: there is no link yet
   };
@@ -104,7 +104,8 @@ class Prober {
   Random& random_;
   std::vector<RoundTrip> round_trips_;  // by member
   std::vector<Probe> probes_;
-  std::vector<std::pair<uint64_t, double>> past_;  // probes that are over: a late ack still teaches
+  std::vector<std::pair<uint64_t, double>>
+      past_;  // probes that are over: a late ack is a sample too
   std::vector<IndirectProbe> indirect_probes_;
   std::vector<uint32_t> round_;  // shuffled; what is left of it
   uint32_t neighbour_ = 0;       // the last one pinged by name

@@ -1,7 +1,7 @@
 // Communicator: the actor that holds a rank's conversation and carries out its effects.
 //
 // It hands frames to the conversation, keeps the rank's timers as mailbox timers, sends frames
-// through the transport, and forwards takes and applies to the state actor. All decisions are the
+// through the transport, and forwards Take and Apply to the state actor. All decisions are the
 // conversation's.
 #pragma once
 #include <memory>

@@ -21,12 +21,14 @@
 // EpochInfo, std::string (a line about an event), Alarm, and last, once, Outcome. Its `failure`
 // says why a run ended early, such as an exception of the objective, of a worker or of a hook. A
 // listener that ignores some of them calls set_default_handler(caf::drop). If a listener ends, the
-// run goes on. The run keeps its listeners until the Outcome; so a listener may hold the RunActor.
+// run continues. The run keeps its listeners until the Outcome; so a listener may hold the
+// RunActor.
 //
 // Ownership. The run ends, and releases its threads and memory, when the RunActor does: when its
-// last handle goes (by then without Outcome, if it had not finished), or by an exit message, as
-// from an actor to which it is linked and which ends. A handle that outlives the actor system keeps
-// the system's destructor waiting. Several runs may share an actor system on the wall clock.
+// last handle is destroyed, or by an exit message, as from an actor to which it is linked and which
+// ends. A run that has not finished by then sends no Outcome. A handle that outlives the actor
+// system keeps the system's destructor waiting. Several runs may share an actor system on the wall
+// clock.
 //
 // Threads. Requests may come from any thread and any actor of this system; actors of another system
 // send them with anon_send. On the virtual clock nothing happens outside run_virtual.

@@ -12,7 +12,7 @@ namespace grapevine {
 
 class Console {
  public:
-  /// Connects and says hello, within `deadline_s`. A TCP address off loopback needs a key.
+  /// Connects and says hello, within `deadline_s`. A TCP address beyond loopback needs a key.
   static Result<std::unique_ptr<Console>> open(const std::string& address,
                                                const std::optional<RunKey>& key,
                                                double deadline_s = 2);

@@ -147,7 +147,7 @@ constexpr char kClosedHere[] = "closed here";
 class Links {
  public:
   /// Real links, over sockets. Listens. Refuses an address that does not resolve, is in use, or is
-  /// off loopback without a key.
+  /// beyond loopback without a key.
   static Result<std::unique_ptr<Links>> open(LinksOptions, LinkEvents);
   /// Sends a bye to all peers. No handler is called after it returns.
   virtual ~Links() = default;

@@ -479,7 +479,7 @@ TEST_CASE("of many nodes each has links with few, and what is not needed any mor
     for (const int other : others)
       members.push_back(*world->at(node).table().find(World::name(other)));
     world->act(node, [&](Membership& m, MembershipEffects& out) {
-      m.talks_with(world->now(), members, out);
+      m.exchange_with(world->now(), members, out);
     });
   };
   std::vector<int> others;

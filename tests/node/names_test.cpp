@@ -113,7 +113,7 @@ TEST_CASE("a second process takes the place of one that stands still, which ends
   });
   nodes[1]->signal(SIGCONT);
   CHECK(nodes[1]->end() == 1);
-  CHECK_THAT(nodes[1]->err(), Catch::Contains("another process has the name b by now"));
+  CHECK_THAT(nodes[1]->err(), Catch::Contains("another process has taken the name b"));
   const Json later = wait_for_status(nodes[2]->address(), [&](const Json& s) {
     return sum_of(s["gradients"]) > sum_of(status["gradients"]) && s["graph_ranks"] == 3;
   });
