@@ -94,8 +94,8 @@ Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples,
            labels, spec.ranks, spec.seed, spec.validation_split);
   if (!dealt) return dealt;
   if (const size_t left = dealt->partition->samples(); static_cast<size_t>(spec.batch) > left)
-    return user_error(fmt::format("batch is {}, accepted: 1 to {}, the samples that there are",
-                                  spec.batch, left));
+    return user_error(
+        fmt::format("batch is {}, accepted: 1 to {}, the number of samples", spec.batch, left));
   return dealt;
 }
 
@@ -127,7 +127,7 @@ Result<SampleShape> shape_of(const OwnData& data) {
   const std::vector<int64_t>& s = data.train_inputs.shape;
   if (s.size() < 2 || s.size() > 4 || std::any_of(s.begin() + 1, s.end(), is_huge))
     return user_error(
-        fmt::format("{} has samples of {} dimensions, accepted by the zoo's models: [features], "
+        fmt::format("{} has samples of {} dimensions, accepted by the built-in models: [features], "
                     "[height, width] or [channels, height, width]",
                     data.name, s.size() - 1));
   const auto side = [&s](size_t k) { return static_cast<int>(s[k]); };

@@ -194,8 +194,9 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
         name));
   }
   if (samples < static_cast<uint32_t>(ranks)) {
-    return user_error(fmt::format("ranks is {}, accepted: at most {}, the training samples",
-                                  with_commas(static_cast<size_t>(ranks)), with_commas(samples)));
+    return user_error(
+        fmt::format("ranks is {}, accepted: at most {}, the number of training samples",
+                    with_commas(static_cast<size_t>(ranks)), with_commas(samples)));
   }
   if (name == "contiguous") return Partition(in_order(samples), ranks);
   if (name == "iid") return Partition(shuffled(samples, seed), ranks);

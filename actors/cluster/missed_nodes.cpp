@@ -19,7 +19,7 @@ Alarm alarm_of(const std::string& node, double now) {
 Alarm MissedNodes::died(const std::string& node, double now, size_t live) {
   lost_.insert(node);
   Alarm alarm = alarm_of(node, now);
-  alarm.is = fmt::format("does not answer any more, {} nodes are left", live);
+  alarm.is = fmt::format("it does not answer; {} nodes are left", live);
   alarm.reason = "its process has died or is stopped, or the network is cut";
   alarm.advice = "the others continue; start it again with the same command";
   return alarm;
@@ -35,7 +35,7 @@ std::vector<Alarm> MissedNodes::look(const MemberTable& table, double now) {
     if (has_left) left_.insert(node);
     over.push_back(alarm_of(node, now));
     over.back().over = true;
-    over.back().is = has_left ? "has left" : "answers again";
+    over.back().is = has_left ? "it has left" : "it answers again";
     return true;
   });
   return over;

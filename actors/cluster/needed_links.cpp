@@ -62,7 +62,7 @@ Status check_links(const Settings& s, const Topology& graph, const std::vector<u
     most = std::max(most, its.size());
   if (most <= kNeighboursAtMost) return Done{};
   return user_error(
-      fmt::format("{}: a node would talk to {} others, accepted: at most {}",
+      fmt::format("{}: a node would need links to {} others, accepted: at most {}",
                   method.goes_by_graph() ? "topology " + graph.name() : "method " + s.method, most,
                   kNeighboursAtMost));
 }

@@ -102,7 +102,7 @@ void StallWatch::judge(double now, const Ends& ends, Edge& edge, std::vector<Ala
     const bool first = hears_nobody(ends.first, now), second = hears_nobody(ends.second, now);
     alarm.reason = first == second ? "messages between the two are lost or refused"
                                    : fmt::format(
-                                         "rank {} exchanges with nobody: it is paused, or "
+                                         "rank {} exchanges with no other rank: it is paused, or "
                                          "its network is cut",
                                          first ? ends.first : ends.second);
     alarm.advice = "grapevine ctl status shows the state of links, and refusals by reason";
@@ -152,8 +152,9 @@ void StallWatch::judge_pace(double now, const Ends& ends, Edge& edge,
   alarm.peer = ends.second;
   alarm.at_s = now;
   if (!alarm.over) {
-    alarm.is = fmt::format("its exchanges have become rare: one every {}, and it was one every {}",
-                           seconds_of(pace.interval_s), seconds_of(pace.best_s));
+    alarm.is =
+        fmt::format("its exchanges have become rare: one every {}, where one every {} is usual",
+                    seconds_of(pace.interval_s), seconds_of(pace.best_s));
     const bool first = is_slow_with_all(ends.first), second = is_slow_with_all(ends.second);
     alarm.reason = first == second ? "messages between the two are lost, declined or slow"
                                    : fmt::format(
@@ -165,7 +166,8 @@ void StallWatch::judge_pace(double now, const Ends& ends, Edge& edge,
   } else if (!edge.seen()) {
     alarm.is = "it has left the graph";
   } else {
-    alarm.is = pace.best_s > 0 ? "it exchanges as often as before" : "it is judged anew";
+    alarm.is =
+        pace.best_s > 0 ? "it exchanges as often as before" : "its usual pace is measured again";
   }
   alarms.push_back(std::move(alarm));
 }

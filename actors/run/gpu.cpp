@@ -18,8 +18,8 @@ constexpr char kAuto[] = "auto";
 // Refuses a method or a compressor that runs on the CPU alone.
 Status computes_on_gpu(const Settings& s, const Objective& objective) {
   const auto refused = [&s](const std::string& what) {
-    return user_error(what + ", which runs on the CPU alone, and device " + s.device +
-                      ", accepted with it: cpu");
+    return user_error(what + ", which runs on the CPU alone, with device " + s.device +
+                      ", accepted: device cpu");
   };
   if (!runs_on_devices(method_named(s.method))) return refused("method is " + s.method);
   if (s.rule.compress.empty()) return Done{};
@@ -43,7 +43,7 @@ Result<Gpu> open(int number, const Settings& s, Objective& objective) {
   if (sizes.memory_bytes() + sizes.gradient_bytes() > facts->free_bytes) {
     const int ranks = ranks_here(s);
     return user_error(fmt::format(
-        "GPU {}: {} ranks need {} beside what LibTorch takes, {:.1f} GB are free, accepted: at "
+        "GPU {}: {} ranks need {} beside what LibTorch takes, and {:.1f} GB are free, accepted: at "
         "most {} ranks",
         number, ranks, sizes.text(), 1e-9 * static_cast<double>(facts->free_bytes),
         ranks_that_fit(sizes, ranks, facts->free_bytes)));

@@ -123,8 +123,8 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
 Status fits(const Settings& s, const Objective& objective, const Resumption& resumption) {
   if (resumption.ranks.empty()) return Done{};
   if (resumption.ranks.size() > static_cast<size_t>(ranks_here(s)))
-    return user_error(std::to_string(resumption.ranks.size()) + " ranks have a record, accepted: " +
-                      std::to_string(ranks_here(s)) + " at most");
+    return user_error("the run resumes from records of " + std::to_string(resumption.ranks.size()) +
+                      " ranks, accepted: at most " + std::to_string(ranks_here(s)));
   const ParameterLayout& layout = objective.layout();
   const ParameterLayout& statistics = objective.statistics();
   const Buffer x(layout.size(), layout.dtype());

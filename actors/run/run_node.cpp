@@ -260,8 +260,8 @@ Status check(const NodeSettings& n, const Settings& s) {
     return user_error("the clock of a node is simulated, accepted: the wall clock");
   if (s.local_ranks < 0 || here > s.ranks || here > static_cast<int>(kRanksOfNodeAtMost))
     return user_error(fmt::format(
-        "local_ranks is {} of {}, accepted of a node: 1 to {}, or 0 for all", s.local_ranks,
-        s.ranks, std::min(s.ranks, static_cast<int>(kRanksOfNodeAtMost))));
+        "local_ranks is {} with ranks {}, accepted: 1 to {} for one node, or 0 for all",
+        s.local_ranks, s.ranks, std::min(s.ranks, static_cast<int>(kRanksOfNodeAtMost))));
   const int last = static_cast<int>(kRankNumbersAtMost) - here;
   if (n.first_rank < -1 || n.first_rank > last)
     return user_error(

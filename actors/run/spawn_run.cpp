@@ -367,9 +367,9 @@ void Runner::on_exit() {
 Status check_clock(caf::actor_system& system, const Settings& s) {
   const bool is_virtual = dynamic_cast<VirtualScheduler*>(&system.scheduler()) != nullptr;
   if (is_virtual == (s.clock == Clock::simulated)) return Done{};
-  return user_error(std::string("the actor system has ") + (is_virtual ? "the virtual" : "a wall") +
-                    " clock and the settings the other, accepted: a system made with "
-                    "RunSystemConfig(settings.clock)");
+  return user_error(std::string("the actor system has the ") + (is_virtual ? "virtual" : "wall") +
+                    " clock and the settings name the " + (is_virtual ? "wall" : "virtual") +
+                    " clock, accepted: a system made with RunSystemConfig(settings.clock)");
 }
 
 // If the keeper's thread cannot start, CAF leaves the keeper without an end, but counts it. The

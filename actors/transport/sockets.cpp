@@ -163,7 +163,9 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
                       address));
     if (reach != Reach::network && !is_loopback(*one->ai_addr))
       return user_error(fmt::format(
-          "listen {}: off loopback a run key is required (grapevine keygen makes one)", address));
+          "listen {}: not a loopback address, accepted: a run key with it (--key; grapevine keygen "
+          "makes one)",
+          address));
     const int fd = bind_and_listen(one->ai_family, one->ai_addr, one->ai_addrlen);
     if (fd < 0) {
       error = errno;

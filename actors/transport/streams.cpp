@@ -103,7 +103,8 @@ std::string dial_reason_of(const kj::Exception& error) {
   if (error.getType() == kj::Exception::Type::OVERLOADED) return "no answer in time";
   const std::string text = error.getDescription().cStr();
   if (text.starts_with("DNS lookup failed")) return kUnresolved;
-  if (text.find("restrictPeers") != text.npos) return "off loopback a run key is required";
+  if (text.find("restrictPeers") != text.npos)
+    return "not a loopback address, accepted: a run key with it";
   return tls_reason_of(error);
 }
 

@@ -256,7 +256,7 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
   if (there.empty() && state_of(record_in(path)) == "finished")
     return user_error(
         fmt::format("resume is \"{}\", whose run has finished without a checkpoint, "
-                    "accepted: one that has not",
+                    "accepted: a run that has not finished",
                     last->text));
   if (!manifest) return manifest.error();
   Json record = json_of_text<Json>(manifest->run.options);
@@ -330,7 +330,7 @@ Result<Beginning> beginning_of(Options& options, Objective& objective) {
   if (!checkpoint) return checkpoint.error();
   if (begins.lock && state_of(record_in(run)) == "finished")
     return refused(*checkpoint,
-                   "whose run has finished, accepted: one that has not, or another "
+                   "whose run has finished, accepted: an unfinished run, or another "
                    "folder by --out");
   if (Status on = take_up(*checkpoint, options, objective, begins); !on) return on.error();
   // The same command again is the same run, which may still be alive.

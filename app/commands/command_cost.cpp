@@ -51,7 +51,7 @@ Result<int> show_cost(Options options) {
       without += (without.empty() ? "" : ", ") + folder;
   }
   if (costs.empty())
-    return user_error(fmt::format("no result in {} has the times of a run, {}", run, kAccepted));
+    return user_error(fmt::format("{} has no result with the times of a run, {}", run, kAccepted));
   if (!without.empty())
     std::fprintf(stderr, "without %s: no result there\n", printable(without).c_str());
   const Cost all = sum_of(costs);

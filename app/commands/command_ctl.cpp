@@ -84,7 +84,7 @@ Result<size_t> last_events(const std::string& argument) {
   if (argument.empty()) return SIZE_MAX;
   if (const auto last = number_of<size_t>(argument)) return *last;
   return user_error(
-      fmt::format("events is \"{}\", accepted: how many of the last, or follow", argument));
+      fmt::format("events is \"{}\", accepted: a number of events, or follow", argument));
 }
 
 Result<std::string> text_of(const std::string& path) {

@@ -286,7 +286,7 @@ CommandLine read_command_line(int argc, char** argv) {
     if (std::string_view(argv[k]) != "--") continue;
     if (std::string_view(argv[1]) != "launch")
       return user_error(
-          fmt::format("-- of {}, accepted: options; launch runs the command behind --", argv[1]));
+          fmt::format("-- with {}, accepted: options; launch runs the command behind --", argv[1]));
     script.assign(argv + k + 1, argv + argc);
     argc = k;
   }
@@ -313,7 +313,7 @@ CommandLine read_command_line(int argc, char** argv) {
     const std::string_view said = e.what();  // "--lr: 1 required X missing"
     const std::string_view option = said.substr(0, said.find(':'));
     return user_error(said.ends_with(" missing")
-                          ? fmt::format("{} has no value, accepted: one", option)
+                          ? fmt::format("{} has no value, accepted: a value", option)
                           : std::string(said));
   } catch (const CLI::ParseError& e) {
     return user_error(e.what());

@@ -76,7 +76,7 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
   std::string names;
   for (const std::string& node : missing)
     names += (names.empty() ? "" : ", ") + node;
-  return world_error("the same mean is not confirmed by " + names +
+  return world_error("nodes that have not confirmed the mean of this node: " + names +
                      ", accepted: one mean at all nodes");
 }
 

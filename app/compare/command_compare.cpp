@@ -35,7 +35,7 @@ Result<int> compare(Options options) {
   if (!outcome) return outcome.error();
   if (outcome->refused == job->cells.size())
     return user_error(
-        fmt::format("{}: no run ended; {}", options.job, outcome->cells.front().complaint));
+        fmt::format("{}: no run finished; {}", options.job, outcome->cells.front().complaint));
   const Comparison comparison = compare_cells(*job, *outcome, folder);
   const Json json = comparison_json(*job, *outcome, comparison);
   if (Status ok = write(folder + "/compare.svg", comparison_svg(*job, *outcome)); !ok)

@@ -47,8 +47,7 @@ class PassingFile {
     const std::string folder = std::filesystem::temp_directory_path(none).string();
     std::string name = folder + "/grapevine-plan-XXXXXX";
     const int fd = mkstemp(name.data());
-    if (fd < 0)
-      return world_error(fmt::format("cannot make a file in the folder for them, \"{}\"", folder));
+    if (fd < 0) return world_error(fmt::format("cannot make a temporary file in \"{}\"", folder));
     close(fd);
     file.path_ = name;
     if (Status ok = write_whole_file(name, {{text.data(), text.size()}}); !ok) return ok.error();
@@ -165,7 +164,7 @@ class Launch {
           add(fault.at, true, [this, node] {
             ended_.erase(node);
             alarms_.erase(node);
-            progress_.say(processes_.name(node) + " is started anew");
+            progress_.say(processes_.name(node) + " is started again");
             return processes_.restart(node);
           });
         } else if (fault.kind == RankFaultKind::pause) {
@@ -182,7 +181,7 @@ class Launch {
   }
 
   Status pause(int node, bool on) {
-    progress_.say(processes_.name(node) + (on ? " stands still" : " goes on"));
+    progress_.say(processes_.name(node) + (on ? " is paused" : " continues"));
     processes_.pause(node, on);
     return Done{};
   }
@@ -410,8 +409,7 @@ Result<int> launch(Options options) {
     auto read = read_hosts(options.hosts);
     if (!read) return read.error();
     hosts = std::move(*read);
-    if (!options.plan.empty())
-      return user_error("a plan with --hosts, accepted: --plan without --hosts");
+    if (!options.plan.empty()) return user_error("plan with hosts, accepted: one of the two");
     options.nodes = static_cast<int>(hosts.size());
     options.peers.total_ranks = options.nodes * options.settings.local_ranks;
     options.settings.ranks = options.peers.total_ranks;

@@ -66,7 +66,7 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
   const auto text = read_text(path, kMostMib);
   if (!text)
     return user_error(fmt::format(
-        "hosts is \"{}\", which cannot be read: {}, accepted: a file with a host a line", path,
+        "hosts is \"{}\", which cannot be read: {}, accepted: a file with one host per line", path,
         text.error().message));
   std::istringstream file(*text);
   std::vector<LaunchHost> hosts;
@@ -81,14 +81,14 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
     if (brackets) host.address = "[" + host.address + "]";
     if (words >> more || host.ssh.front() == '-' || !is_host_of_others(host.address))
       return user_error(
-          fmt::format("{}:{}: \"{}\", accepted: a host, and the name or address (without a port) "
-                      "of it alone, where the others reach it",
+          fmt::format("{}:{}: \"{}\", accepted: user@host, or user@host and the address (without "
+                      "a port) where the other nodes reach it",
                       path, number, line));
     hosts.push_back(std::move(host));
   }
   if (hosts.empty())
     return user_error(
-        fmt::format("hosts is \"{}\", which names no host, accepted: one host a line", path));
+        fmt::format("hosts is \"{}\", which names no host, accepted: one host per line", path));
   return hosts;
 }
 

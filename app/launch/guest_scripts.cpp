@@ -196,7 +196,7 @@ class Scripts {
     const auto& [after, signal, told] = steps[signals_++];
     for (size_t k = 0; k < scripts_.size(); ++k) {
       if (!scripts_[k].child || scripts_[k].child->ended()) continue;
-      const std::string line = fmt::format("{} goes on, and is {}", name(k), told);
+      const std::string line = fmt::format("{} still runs, and is {}", name(k), told);
       log_.warn(line);
       if (signal != end_all_signal()) {
         scripts_[k].child->signal_group(signal);

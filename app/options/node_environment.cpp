@@ -222,7 +222,8 @@ Status from_mpi(const Environment& get, const std::string& host, const Numbers& 
     if (get(kHostsOfJob)) return from_mpi_in_job(get, *place, host, ranks, peers);
     return user_error(fmt::format(
         "mpirun has started {} processes, {} of them on this host, accepted: all on one host or in "
-        "a job of Slurm, or --join with the address of another (srun and torchrun tell it)",
+        "a job of Slurm, or --join with the address of another process; srun and torchrun need no "
+        "--join",
         place->processes, *together));
   }
   const std::string starter = "mpi-" + job;

@@ -223,12 +223,12 @@ Status complete_guests(Command command, Options& o) {
                     quoted(objective), o.guests));
   if (o.guests == 0 && !o.door.empty())
     return user_error(
-        fmt::format("door is {} without guests, accepted: with guests", quoted(o.door)));
+        fmt::format("door is {} without guests, accepted: a door with guests", quoted(o.door)));
   if (o.guests == 0 && !o.script.empty())
-    return user_error("a command behind -- without guests, accepted: with guests");
+    return user_error("a command behind -- without guests, accepted: launch --guests N -- COMMAND");
   if (o.restarts < 0 || (o.restarts > 0 && o.guests == 0))
     return user_error(fmt::format("restarts is {}, accepted: {}", o.restarts,
-                                  o.guests == 0 ? "with guests" : "0 or more"));
+                                  o.guests == 0 ? "0 without guests" : "0 or more"));
   if (o.guests == 0) return Done{};
   if (!o.init.empty())
     return user_error(
@@ -273,7 +273,7 @@ Status complete_peers(Command command, Options& o) {
     if (Status found = find_peers(this_environment(), host, s.ranks, p); !found) return found;
   }
   if (static_cast<uint32_t>(s.local_ranks) > kRanksOfNodeAtMost)
-    return user_error(fmt::format("ranks is {}, accepted of one process: 1 to {}", s.local_ranks,
+    return user_error(fmt::format("ranks is {}, accepted: 1 to {} for one process", s.local_ranks,
                                   kRanksOfNodeAtMost));
   const auto last = static_cast<int>(kRankNumbersAtMost) - s.local_ranks;
   if (p.first_rank < -1 || p.first_rank > last)
@@ -308,8 +308,8 @@ Status complete_tests(Options& o) {
   if (!every) return every.error();
   s.objective.has_tester = *every && s.clock == Clock::wall;
   if (!*every && o.early_stop > 0)
-    return user_error(fmt::format("early-stop is {} without tests, accepted: with test-every, or 0",
-                                  o.early_stop));
+    return user_error(
+        fmt::format("early-stop is {} without test-every, accepted: 0, or both", o.early_stop));
   if (!*every) return Done{};
   const bool has_loss =
       objective != kGuestObjective && objective != "consensus" && objective != "matrix";
@@ -317,17 +317,17 @@ Status complete_tests(Options& o) {
     return user_error(fmt::format(
         "test-every is {} with objective {}, accepted: {}", quoted(o.test_every), quoted(objective),
         objective == kGuestObjective ? "0, because scripts test their models themselves"
-                                     : "0, for it has no loss"));
+                                     : "0, because it has no loss"));
   if (o.early_stop > 0 && o.seeds > 1)
     return user_error(
-        fmt::format("early-stop is {} with seeds {}, accepted: with one", o.early_stop, o.seeds));
+        fmt::format("early-stop is {} with seeds {}, accepted: seeds 1", o.early_stop, o.seeds));
   // A test starts at a sample.
   if (every->seconds > 0 && (s.sample_s <= 0 || s.sample_s > every->seconds))
     s.sample_s = every->seconds;
   if (every->steps > 0 && s.sample_s <= 0)
     return user_error(
-        fmt::format("test-every is {} with sample-seconds 0, accepted: with samples, because a "
-                    "test starts at a sample",
+        fmt::format("test-every is {} with sample-seconds 0, accepted: sample-seconds above 0, "
+                    "because a test starts at a sample",
                     quoted(o.test_every)));
   return Done{};
 }
@@ -352,14 +352,13 @@ Status complete(Command command, Options& o) {
     return user_error(
         fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
   if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
-    return user_error("tensorboard without a run directory, accepted: with one, see --out");
+    return user_error("tensorboard without a run directory, accepted: tensorboard with --out");
   if (auto every = every_of("checkpoint-every", o.checkpoint_every); !every) return every.error();
   const bool is_saved = (command & (kTrain | kProcesses)) != 0 ? o.save : !o.out.empty();
   if (!is_saved && !o.checkpoint_every.empty() && o.checkpoint_every != "0")
-    return user_error(
-        fmt::format("checkpoint-every is {} without a run directory, accepted: with "
-                    "--out",
-                    quoted(o.checkpoint_every)));
+    return user_error(fmt::format(
+        "checkpoint-every is {} without a run directory, accepted: 0, or a run directory (--out)",
+        quoted(o.checkpoint_every)));
   if (!o.init.empty() && !o.resume.empty())
     return user_error(
         fmt::format("init is {} with resume, accepted: one of the two", quoted(o.init)));

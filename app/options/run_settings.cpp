@@ -67,8 +67,8 @@ Status check_against(const Option& option, const ConfigEntry& own, const std::st
   if (text == normal(option, theirs)) return Done{};
   const bool graph = std::string_view(option.name) == "topology";
   return user_error(fmt::format(
-      "{}{} is \"{}\", accepted: \"{}\" or nothing, as the run at {} has it{}", own.where,
-      option.name, text, theirs, address,
+      "{}{} is \"{}\", but the run at {} has \"{}\", accepted: \"{}\", or no {}{}", own.where,
+      option.name, text, address, theirs, theirs, option.name,
       graph ? fmt::format("; grapevine ctl {} reconfigure {} changes it for all", address, text)
             : std::string()));
 }

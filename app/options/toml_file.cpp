@@ -34,7 +34,7 @@ Result<toml::table> read_toml(const char* what, const std::string& path) {
 
 Result<toml::table> parse_toml(const std::string& name, const std::string& text) {
   if (is_too_deep(text))
-    return user_error(name + " has a key or a text of more than 33 parts between dots");
+    return user_error(name + " has a key or a text with more than 32 dots, accepted: at most 32");
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {

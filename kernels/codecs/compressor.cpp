@@ -65,7 +65,7 @@ struct Parsed {
 };
 
 Error refused(const std::string& spec, const std::string& why) {
-  return user_error("compressor '" + spec + "': " + why);
+  return user_error("compress is \"" + spec + "\", " + why);
 }
 
 Result<Parsed> parse(const std::string& spec) {
@@ -73,7 +73,7 @@ Result<Parsed> parse(const std::string& spec) {
   const std::string name(given.name);
   const std::string_view value = given.value.value_or("");
   if (name == "identity" || name == "sign") {
-    if (given.value) return refused(spec, name + " takes no value");
+    if (given.value) return refused(spec, "accepted: " + name + " without a value");
     return Parsed{name == "sign" ? Kind::sign : Kind::identity};
   }
   if (name == "top-k" || name == "random-k") {
@@ -99,7 +99,7 @@ Result<Parsed> parse(const std::string& spec) {
   if (own == nullptr) return refused(spec, accepted());
   auto made = own->make(std::string(value));
   if (!made) return refused(spec, made.error().message);
-  if (*made == nullptr) return refused(spec, "its maker made none");
+  if (*made == nullptr) return refused(spec, "whose maker returned none");
   return Parsed{.kind = Kind::identity, .own = std::move(*made)};
 }
 

@@ -336,7 +336,7 @@ Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
       task.train.size <= size_t{std::numeric_limits<uint32_t>::max()})
     return Done{};
   return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
-                    with_commas(most) + ", the samples that there are");
+                    with_commas(most) + ", the number of samples");
 }
 
 Status check_network(const TorchNetwork& network) {

@@ -403,7 +403,7 @@ TEST_CASE("a run that diverges is told, the others stand; when none ends, the jo
   CHECK_THAT(cell_of(compared, "qgm, lr 1000", 1)["failure"].get<std::string>(),
              Catch::Contains("a smaller --lr may help"));
   scratch.file("job.toml", std::string(kQuadratics) + "[[method]]\nname = \"qgm\"\nlr = 1e3\n");
-  check_refused("compare --quiet " + job, 2, {"no run ended", "a smaller --lr may help"});
+  check_refused("compare --quiet " + job, 2, {"no run finished", "a smaller --lr may help"});
 }
 
 TEST_CASE("a folder or a file that cannot be written is the world's error") {

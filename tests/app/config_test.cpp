@@ -187,8 +187,8 @@ TEST_CASE("a file that is no text of a user's is one line each, whatever is in i
     deep += ".b";
   const std::string keys[] = {deep + " = 1", "[" + deep + "]", "a = { " + deep + " = 1 }",
                               std::string(3'000'000, 'a') + " = 1"};
-  const char* const words[] = {"33 parts between dots", "33 parts between dots",
-                               "33 parts between dots", "unknown key aaaaa"};
+  const char* const words[] = {"more than 32 dots", "more than 32 dots", "more than 32 dots",
+                               "unknown key aaaaa"};
   for (size_t k = 0; k < std::size(keys); ++k) {
     const std::string file = scratch.file("options.toml", keys[k]);
     check_refused("train --config " + file, 2, {"options.toml", words[k]});

@@ -249,7 +249,8 @@ TEST_CASE("the life of a run that goes on keeps what was the best before") {
 TEST_CASE("what tests cannot do is refused in a line") {
   const std::string job = "simulate --objective quadratic --ranks 4 --until 10 ";
   check_refused(job + "--test-every 10", 2, {"test-every is \"10\"", "accepted: 60s, 1000steps"});
-  check_refused(job + "--early-stop 3", 2, {"early-stop is 3 without tests", "test-every"});
+  check_refused(job + "--early-stop 3", 2,
+                {"early-stop is 3 without test-every", "accepted: 0, or both"});
   check_refused(job + "--test-every 5steps", 2, {"test-every is \"5steps\"", "sample-seconds 0"});
   check_refused(job + "--test-every 5s --early-stop 3 --seeds 2", 2, {"early-stop is 3", "seeds"});
   check_refused("simulate --test-every 5s", 2, {"test-every", "consensus", "has no loss"});

@@ -127,15 +127,15 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
   check_refused("launch --guests 2 python train.py", 2,
                 {"\"python\"", "accepted: options, scripts behind --"});
   check_refused("train -- python train.py", 2,
-                {"-- of train", "launch runs the command behind --"});
-  check_refused("topology ring -- 3", 2, {"-- of topology", "accepted: options"});
+                {"-- with train", "launch runs the command behind --"});
+  check_refused("topology ring -- 3", 2, {"-- with topology", "accepted: options"});
   check_refused("ctl status a", 2, {"ctl verb is \"a\"", "for instance grapevine ctl a status"});
   check_refused("ctl a fly", 2, {"ctl verb is \"fly\"", "for instance grapevine ctl a status"});
   CHECK(run_grapevine("help").out == run_grapevine("--help").out);
 }
 
 TEST_CASE("a value that is none is refused with its text") {
-  check_refused("simulate --lr", 2, {"--lr has no value, accepted: one"});
+  check_refused("simulate --lr", 2, {"--lr has no value, accepted: a value"});
   for (const std::string option : {"join", "advertise", "listen", "out", "resume", "method"})
     check_refused("node --" + option + " ''", 2, {option + " is empty, accepted: a value"});
   check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});

@@ -393,7 +393,7 @@ TEST_CASE("a graph in which a node would need more links than it may have is ref
   cluster.run(cluster.now() + 1);
   CHECK_THAT(asked_for("complete"),
              Catch::StartsWith("error: topology complete") &&
-                 Catch::Contains("a node would talk to 121 others, accepted: at most 120"));
+                 Catch::Contains("a node would need links to 121 others, accepted: at most 120"));
   CHECK_THAT(asked_for("ring"), Catch::StartsWith("asked for ring"));
 }
 

@@ -270,7 +270,7 @@ TEST_CASE("the death of a node is an alarm beside nodes that leave, until it is 
   run.cluster.leave(3);
   run.cluster.kill(2);
   run.cluster.run(12);
-  CHECK_THAT(run.alarms(), Catch::Contains("n102: does not answer any more"));
+  CHECK_THAT(run.alarms(), Catch::Contains("n102: it does not answer"));
   CHECK_THAT(run.alarms(), !Catch::Contains("node n103"));
   run.cluster.start(2, run.settings, -1, 4, {0});
   run.cluster.run(60);

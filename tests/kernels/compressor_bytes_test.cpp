@@ -150,20 +150,21 @@ TEST_CASE("zeros compress to zeros, and no number, however odd, writes outside t
 TEST_CASE("a wrong compressor is refused with one line that names it and says what is accepted") {
   const ParameterLayout layout = awkward(DType::f32);
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"top-k:0", "compressor 'top-k:0': accepted: a ratio above 0 and up to 1, e.g. top-k:0.01"},
+      {"top-k:0",
+       "compress is \"top-k:0\", accepted: a ratio above 0 and up to 1, e.g. top-k:0.01"},
       {"top-k:1.01", "a ratio above 0 and up to 1"},
       {"top-k:nan", "a ratio above 0 and up to 1"},
       {"top-k", "a ratio above 0 and up to 1"},
       {"random-k:-0.1", "a ratio above 0 and up to 1"},
       {"random-k:1x", "a ratio above 0 and up to 1"},
-      {"low-rank:0", "compressor 'low-rank:0': accepted: a rank from 1 on"},
+      {"low-rank:0", "compress is \"low-rank:0\", accepted: a rank from 1 on"},
       {"low-rank:-1", "a rank from 1 on"},
       {"quantise:0", "1 to 16 bits"},
       {"quantise:17", "1 to 16 bits"},
       {"quantise:2.5", "1 to 16 bits"},
-      {"sign:2", "sign takes no value"},
+      {"sign:2", "accepted: sign without a value"},
       {"zip", "accepted: identity, top-k:RATIO, random-k:RATIO, sign, low-rank:RANK"},
-      {"", "compressor '': accepted: identity"},
+      {"", "compress is \"\", accepted: identity"},
   };
   for (const auto& [spec, words] : wrong) {
     const auto result = Compressor::make(spec, layout);

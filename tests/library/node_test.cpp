@@ -48,7 +48,7 @@ TEST_CASE("settings that no node can have are refused in a sentence") {
   CHECK_THAT(refused_settings([](Settings& s) { s.method = "telepathy"; }), Contains("telepathy"));
   CHECK_THAT(refused_settings([](Settings& s) { s.local_ranks = 5; }),
              Contains("local_ranks is 5"));
-  CHECK_THAT(refused_settings([](Settings& s) { s.ranks = 1000; }), Contains("accepted of a node"));
+  CHECK_THAT(refused_settings([](Settings& s) { s.ranks = 1000; }), Contains("for one node"));
   const auto refused = [&](auto change) {
     NodeSettings peers;
     change(peers);

@@ -297,7 +297,8 @@ TEST_CASE("A network objective refuses more ranks than samples, and says what it
   spec.ranks = 51;
   const auto refused = make_objective(spec);
   REQUIRE(!refused);
-  CHECK(refused.error().message == "ranks is 51, accepted: at most 50, the training samples");
+  CHECK(refused.error().message ==
+        "ranks is 51, accepted: at most 50, the number of training samples");
 }
 
 TEST_CASE("A loss that is not finite is returned as it is") {

@@ -175,7 +175,7 @@ TEST_CASE("An impossible partition is refused in one line") {
     CHECK(refusal(name, 20, labels, 2) == "partition is \"" + name + "\"" + accepted);
   }
   CHECK(refusal("iid", 20, labels, 21) ==
-        "ranks is 21, accepted: at most 20, the training samples");
+        "ranks is 21, accepted: at most 20, the number of training samples");
   CHECK(refusal("label", 20, {}, 2) ==
         "partition is \"label\" where samples have no labels, accepted: iid, whole, contiguous");
   CHECK(refusal("dirichlet:1", 20, {}, 2) ==

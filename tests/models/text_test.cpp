@@ -161,7 +161,7 @@ TEST_CASE("A model and a data set that do not fit are refused before anything is
   const test::Scratch scratch;
   spec = language("text:" + scratch.file("t.txt", std::string(1000, 'a')));
   spec.ranks = 29;  // 899 characters with a follower are 28 windows of 32
-  CHECK(refusal(spec) == "ranks is 29, accepted: at most 28, the training samples");
+  CHECK(refusal(spec) == "ranks is 29, accepted: at most 28, the number of training samples");
   spec.ranks = 2;
   spec.partition = "dirichlet:1";
   CHECK(refusal(spec) ==

@@ -206,7 +206,7 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   const Json told = Json::parse(ran.out, nullptr, false);
   REQUIRE(told.is_object());
   CHECK(told["suboptimality"].get<double>() < bound_after(told["gradients"]));
-  CHECK_THAT(ran.err, Catch::Contains(".1 is started anew"));
+  CHECK_THAT(ran.err, Catch::Contains(".1 is started again"));
 }
 
 TEST_CASE("launch does not wait for faults of the plan that come after the end of the run") {

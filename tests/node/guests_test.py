@@ -1613,7 +1613,7 @@ class Launch(unittest.TestCase):
                 running.until_said("[0] saves")
                 self.touch("saved")
                 self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
-                self.assertIn("the script of rank 0 goes on, and is", running.said())
+                self.assertIn("the script of rank 0 still runs, and is", running.said())
                 os.unlink(os.path.join(self.folder, "saved"))
 
     def test_a_notice_to_all_processes_of_a_job_ends_no_script_that_handles_it(self):
@@ -1875,7 +1875,7 @@ class Launch(unittest.TestCase):
         self.assertIn(line, done.stderr)
         done = subprocess.run([PROGRAM, "launch", "--restarts", "2"], text=True,
                               capture_output=True, timeout=PATIENCE_S)
-        self.assertIn("restarts is 2, accepted: with guests", done.stderr)
+        self.assertIn("restarts is 2, accepted: 0 without guests", done.stderr)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ TEST_CASE("a node that never ends is missing by name, and the exit status says s
   std::set<std::string> hashes;
   for (const size_t k : {0, 1}) {
     CHECK(nodes[k]->end() == 1);
-    CHECK_THAT(nodes[k]->err(), Catch::Contains("the same mean is not confirmed by c"));
+    CHECK_THAT(nodes[k]->err(), Catch::Contains("have not confirmed the mean of this node: c"));
     const Json told = nodes[k]->result();
     CHECK(told["missing"] == Json({"c"}));
     CHECK(told["ranks"] == 2);

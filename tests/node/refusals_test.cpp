@@ -182,9 +182,9 @@ TEST_CASE("places in the run that cannot be are refused") {
   check_refused("launch --hosts /no/such/file", 2, {"/no/such/file"});
   // Of a node's 128 links eight are the membership's.
   check_refused("launch --objective quadratic --nodes 122 --topology complete", 2,
-                {"topology complete", "would talk to 121 others", "at most 120"});
+                {"topology complete", "would need links to 121 others", "at most 120"});
   check_refused("launch --objective quadratic --nodes 122 --method all_reduce", 2,
-                {"method all_reduce", "would talk to 121 others", "at most 120"});
+                {"method all_reduce", "would need links to 121 others", "at most 120"});
   const Scratch scratch;
   check_refused("launch --objective quadratic --hosts " + scratch.file("hosts", "a\n") +
                     " --plan " + scratch.file("plan", "[[fault]]\nkind = \"kill\"\nranks = [0]\n"),

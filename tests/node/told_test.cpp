@@ -117,7 +117,7 @@ TEST_CASE("a launch never goes backwards, and the time that is left only shrinks
   }
   INFO(all.said());
   CHECK(all.end() == 0);
-  CHECK_THAT(all.said(), Catch::Contains(".1 is started anew"));
+  CHECK_THAT(all.said(), Catch::Contains(".1 is started again"));
   const std::vector<Line> lines = lines_of(all.said());
   REQUIRE(lines.size() >= 3);
   Line before{.left_s = std::numeric_limits<double>::infinity()};

@@ -50,7 +50,7 @@ TEST_CASE("an edge that stops exchanging is an alarm, once, and so is that it go
   CHECK(alarms[0].at_s > 200);  // two neighbours: fifty intervals of 2 s
   CHECK(alarms[0].at_s < 215);
   CHECK_THAT(alarms[0].line(), Catch::Contains("edge 0-1: no exchange for 10"));
-  CHECK_THAT(alarms[0].reason, Catch::Contains("rank 1 exchanges with nobody"));
+  CHECK_THAT(alarms[0].reason, Catch::Contains("rank 1 exchanges with no other rank"));
   CHECK(alarms[1].over);
   CHECK(alarms[1].same_place(alarms[0]));
   CHECK_THAT(alarms[1].line(), Catch::EndsWith("edge 0-1: it exchanges again"));

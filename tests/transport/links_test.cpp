@@ -112,7 +112,7 @@ TEST_CASE("peers of another run, job, version or name are refused with one line 
   refused({}, "a", "the name a is this node's own");
 }
 
-TEST_CASE("a dial to a dead port, to a bad name and off loopback fails with its reason") {
+TEST_CASE("a dial to a dead port, to a bad name and beyond loopback fails with its reason") {
   TestNode a("a", without_key());
   std::string dead;
   {
@@ -134,7 +134,7 @@ TEST_CASE("a dial to a dead port, to a bad name and off loopback fails with its 
   CHECK(told.size() <= 2);  // each address once
   a.links().dial("192.0.2.1:7000");
   REQUIRE(a.wait([&] { return a.failures.size() == 5; }));
-  CHECK(a.failures[4] == "off loopback a run key is required");
+  CHECK(a.failures[4] == "not a loopback address, accepted: a run key with it");
   a.links().dial("unix:/etc/passwd");
   REQUIRE(a.wait([&] { return a.failures.size() == 6; }));
   CHECK(a.failures[5] == "only a node that listens on a unix socket can dial one");
@@ -218,7 +218,8 @@ TEST_CASE("an address that cannot be listened on is refused with one line") {
   };
   CHECK(refusal(a.address()) == "listen " + a.address() + ": Address already in use");
   CHECK(refusal("0.0.0.0:0") ==
-        "listen 0.0.0.0:0: off loopback a run key is required (grapevine keygen makes one)");
+        "listen 0.0.0.0:0: not a loopback address, accepted: a run key with it (--key; grapevine "
+        "keygen makes one)");
   CHECK(refusal("here") == "listen here: accepted are host:port and unix:/path");
   for (const char* port : {"65536", "99999", "-1", "+80", " 80", "http"})
     CHECK(refusal(std::string("127.0.0.1:") + port) ==
@@ -415,5 +416,5 @@ TEST_CASE("a console at a dead address, or whose node ends, gets one line") {
   CHECK(Console::open(dead, {}).error().message == dead + ": Connection refused");
   CHECK(Console::open(dead, {}).error().exit_status() == 1);
   CHECK(Console::open("192.0.2.1:1", {}).error().message ==
-        "192.0.2.1:1: off loopback a run key is required");
+        "192.0.2.1:1: not a loopback address, accepted: a run key with it");
 }

@@ -75,7 +75,7 @@ TEST_CASE("a run key that is cut, longer, not one, absent or open to others is r
   CHECK(RunKey::read("/tmp").error().exit_status() == 2);
 }
 
-TEST_CASE("with one run key nodes may listen off loopback, and all between them is TLS") {
+TEST_CASE("with one run key nodes may listen beyond loopback, and all between them is TLS") {
   const RunKey key = RunKey::generate();
   LinksOptions anywhere = with(key);
   anywhere.listen = "0.0.0.0:0";
