@@ -46,7 +46,7 @@ std::string Departures::record(Departure d) {
   const std::string jump = std::isnan(d.mean_changed_by)
                                ? ""
                                : fmt::format(", the mean moves by {:.3g}", d.mean_changed_by);
-  std::string line = fmt::format("{} of {} ranks go with {}{}", d.ranks, d.of, d.node, jump);
+  std::string line = fmt::format("{} of {} ranks have left with {}{}", d.ranks, d.of, d.node, jump);
   if (kept_.size() >= kKept) kept_.erase(kept_.begin());
   kept_.push_back(std::move(d));
   return line;

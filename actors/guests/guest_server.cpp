@@ -65,8 +65,8 @@ std::string GuestServer::other_work(uint64_t gradients) const {
   if (says && gradients >= ranks && gradients <= kMostWork) return {};
   const std::string accepted =
       says        ? fmt::format("from {}, one for each rank, to {}", ranks, kMostWork)
-      : known > 0 ? fmt::format("{} or none, as this run has it", known)
-                  : std::string("none, as the first script of this run gave none");
+      : known > 0 ? fmt::format("{}, as in this run, or none", known)
+                  : std::string("none, because the first script of this run gave none");
   return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
 }
 

@@ -63,7 +63,7 @@ void Membership::begin(double now, MembershipEffects& out) {
   if (late_s >= kAway_s) own_.stood_still(now);
   if (late_s < kSleep_s) return;
   dissemination_.sync_now(now);  // others may hold it for dead by now
-  out.lines.push_back(fmt::format("stood still for {:.3f} s", late_s));
+  out.lines.push_back(fmt::format("this process was stopped for {:.3f} s", late_s));
 }
 
 void Membership::finish(double now, MembershipEffects& out) {

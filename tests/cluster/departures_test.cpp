@@ -44,7 +44,7 @@ TEST_CASE("of ranks that nobody here has exchanged with, it is not known what th
   REQUIRE(told);
   CHECK(told->polite);
   CHECK(std::isnan(told->mean_changed_by));
-  CHECK(departures.record(*told) == "2 of 6 ranks go with c");
+  CHECK(departures.record(*told) == "2 of 6 ranks have left with c");
 }
 
 TEST_CASE("who leaves politely moves the mean as who dies does") {
@@ -66,5 +66,5 @@ TEST_CASE("departures at the same time are told apart, and the last hundred are 
   REQUIRE(departures.kept().size() == 100);
   CHECK(departures.kept().front().node == "1");
   CHECK(departures.record({"d", true, 1, 8, 0, 0.25}) ==
-        "1 of 8 ranks go with d, the mean moves by 0.25");
+        "1 of 8 ranks have left with d, the mean moves by 0.25");
 }

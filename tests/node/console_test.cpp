@@ -207,7 +207,7 @@ TEST_CASE("a console follows the events until the node ends, and asks for the la
   REQUIRE(run_grapevine("ctl " + address + " stop").status == 0);
   CHECK(nodes[0]->end() == 0);
   CHECK(follower.end() == 0);
-  CHECK_THAT(follower.child().out(), Catch::Contains("2 of 4 ranks go with b") &&
+  CHECK_THAT(follower.child().out(), Catch::Contains("2 of 4 ranks have left with b") &&
                                          Catch::Contains("the graph is complete of 2 ranks"));
 }
 

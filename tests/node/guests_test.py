@@ -726,12 +726,12 @@ class Work(unittest.TestCase):
             self.assertEqual(node.script().join().count, 50)
             first.close()
         with Node(2, "--gradients", "30") as node:
-            self.assertIn("accepted: 30 or none", refused(node, 31))
+            self.assertIn("accepted: 30, as in this run, or none", refused(node, 31))
             self.assertEqual(node.script().begin(START, gradients=30).count, 30)
         with Node(2) as node:
             self.assertEqual(node.script().begin(START).count, 0)
-            self.assertEqual(refused(node, 30), "gradients is 30, accepted: none, as the first "
-                                                "script of this run gave none")
+            self.assertEqual(refused(node, 30), "gradients is 30, accepted: none, because the "
+                                                "first script of this run gave none")
 
     def founder(self, node, gradients):
         script = node.script()
@@ -1714,7 +1714,7 @@ class Launch(unittest.TestCase):
                    "finish()\n")
         done = self.run_script(program)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("Refused: gradients is 13, accepted: 12 or none, as this run has it\n",
+        self.assertIn("Refused: gradients is 13, accepted: 12, as in this run, or none\n",
                       done.stderr)
         self.assertEqual(json.loads(done.stdout)["gradients"], 12)
 

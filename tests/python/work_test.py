@@ -94,7 +94,7 @@ class Gradients(unittest.TestCase):
             self.assertEqual((one.gradients, other.gradients, one.progress), (8, 8, 0))
             model = linear()
             with self.assertRaisesRegex(
-                grapevine.Refused, "^gradients is 9, accepted: 8 or none, as this run has it$"
+                grapevine.Refused, "^gradients is 9, accepted: 8, as in this run, or none$"
             ):
                 grapevine.join(model, sgd(model), node.path, gradients=9)
             scripts.step(0)
@@ -280,7 +280,7 @@ class Processes(unittest.TestCase):
 
     def test_a_script_that_says_another_number_fails_and_the_others_go_on(self):
         with self.assertRaisesRegex(
-            AssertionError, "Refused: gradients is 31, accepted: 30 or none, as this run has it"
+            AssertionError, "Refused: gradients is 31, accepted: 30, as in this run, or none"
         ):
             launch(HEAD + """
     if os.environ["GRAPEVINE_SEAT"] == "1":
