@@ -42,7 +42,9 @@ std::string group_of(const std::string& label, const Choices& choices,
   std::string group = label;
   for (const ConfigEntry& entry : chosen) {
     const bool is_listed = choices.at(entry.name).size() > 1;
-    if (is_listed) group += fmt::format(", {} {}", entry.name, entry.text);
+    if (!is_listed) continue;
+    group +=
+        entry.text.empty() ? ", no " + entry.name : fmt::format(", {} {}", entry.name, entry.text);
   }
   return group;
 }

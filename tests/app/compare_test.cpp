@@ -269,6 +269,17 @@ TEST_CASE("a rate that a method corrects by itself is told of that method, and o
       Catch::Contains(",greedy,0.05,1,") && Catch::Contains(",\"greedy, relay-lr\",0.05,1,"));
 }
 
+TEST_CASE("a run without the plan that others of its list have is called so") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("slow.toml", "[[fault]]\nkind = \"slow\"\nranks = [0]\nfactor = 2\n");
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + "plan = [\"\", \"" +
+                                                       plan + "\"]\nmethod = \"d_psgd\"\n");
+  const json compared = json_of("compare " + job);
+  CHECK(compared["cells"][0]["group"] == "d_psgd, no plan");
+  CHECK(compared["cells"][1]["group"] == "d_psgd, plan " + plan);
+}
+
 TEST_CASE("two at once on one job are refused in a sentence") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);

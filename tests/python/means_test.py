@@ -353,7 +353,7 @@ class Means(unittest.TestCase):
                     self.assertEqual(script["reported"]["val_loss"]["steps"], 1)
                     for wrong, line in (
                         ({}, "report of 0 names, 2 with the earlier ones, accepted: 1 to 8 in all"),
-                        ({f"n{k}": 0 for k in range(7)}, "report of 7 names, 9 with the earlier ones"),
+                        ({f"n{k}": 0 for k in range(7)}, "report of 7 names, 9 with the earlier"),
                         ({"Loss": 1}, "report of 'Loss', accepted: names of 1 to 32 characters"),
                         ({"n" * 33: 1}, "accepted: names of 1 to 32 characters a to z, 0 to 9 and"),
                         ({"a": float("nan")}, "report of a is nan, accepted: a finite number"),

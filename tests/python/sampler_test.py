@@ -143,7 +143,8 @@ class Shares(unittest.TestCase):
 
     def test_a_rank_without_samples_is_said(self):
         Sampler(Place(3, 4), 3)
-        self.assertRegex(str(self.warned[0].message), "^rank 3 has no samples: the data set has 3 for 4 ranks$")
+        self.assertRegex(str(self.warned[0].message),
+                         "^rank 3 has no samples: the data set has 3 for 4 ranks$")
 
 
 class Counts(unittest.TestCase):

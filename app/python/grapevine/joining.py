@@ -94,7 +94,7 @@ def _called(node: object) -> str:
             % (node,)
         )
     if not called:
-        raise ValueError("node is not given, accepted: node=PATH, or GRAPEVINE_NODE in the environment")
+        raise ValueError("node is not given, accepted: node=PATH, or $GRAPEVINE_NODE")
     return called
 
 
@@ -107,7 +107,7 @@ def _refuse_mistakes(model: object, optimizer: object, also: object) -> None:
         )
     if isinstance(optimizer, (list, tuple)):
         raise ValueError(
-            "optimizer is a %s, accepted: the optimizer that steps last; give the others as also=[..]"
+            "optimizer is a %s, accepted: the optimizer that steps last, the others as also=[..]"
             % type(optimizer).__name__
         )
     if not isinstance(also, (list, tuple)):
