@@ -80,7 +80,7 @@ class Program(unittest.TestCase):
     def test_a_job_is_a_file_or_a_dict_and_never_a_file_with_options(self):
         job = {"objective": "consensus", "until": 5, "ranks": 4, "method": [{"name": "a2cid2"}]}
         self.assertEqual(grapevine.compare(job)["runs"], 1)
-        with self.assertRaisesRegex(ValueError, "own options"):
+        with self.assertRaisesRegex(ValueError, "a job file and options, accepted"):
             grapevine.compare("job.toml", lr=0.1)
 
     @needs("pandas")
