@@ -98,7 +98,7 @@ TEST_CASE("cost refuses what is no run that has ended") {
   for (size_t k = 0; k < std::size(bad); ++k) {
     INFO(bad[k]);
     check_refused("cost " + record_with(scratch, "run-" + std::to_string(k), bad[k]), 2,
-                  {"no result in", "accepted: grapevine cost RUN"});
+                  {"has no result with the times of a run", "accepted: grapevine cost RUN"});
   }
   check_refused("cost " + scratch.path("nowhere"), 2, {"accepted: grapevine cost RUN"});
   check_refused("cost", 2, {"cost without a folder"});
