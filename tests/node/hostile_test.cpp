@@ -224,10 +224,10 @@ TEST_CASE("a root of the tree that lies about the mean is missing by name in the
                                       "--first-rank=" + std::to_string(rank),
                                       "--total-ranks=" + std::to_string(honest + 1)};
     };
-    Process liar(words("c", 0), {"LIE_SUM=1e30"}, "bin/hostile_meanliar");
+    Process liar(words("a", 0), {"LIE_SUM=1e30"}, "bin/hostile_meanliar");
     std::vector<std::unique_ptr<Process>> others;
     for (int k = 0; k < honest; ++k) {
-      auto join = words(k == 0 ? "a" : "b", k + 1);
+      auto join = words(k == 0 ? "b" : "c", k + 1);
       join.push_back("--join=" + liar.address());
       others.push_back(std::make_unique<Process>(join));
     }
@@ -238,9 +238,9 @@ TEST_CASE("a root of the tree that lies about the mean is missing by name in the
     REQUIRE(run_grapevine("ctl " + others.front()->address() + " stop").status == 0);
     for (auto& other : others) {
       CHECK(other->end() == 1);
-      CHECK(other->result()["missing"] == Json{"c"});
+      CHECK(other->result()["missing"] == Json{"a"});
       CHECK(other->result()["ranks"] == honest);
-      CHECK_THAT(other->err(), Catch::Contains("the same mean is not confirmed by c"));
+      CHECK_THAT(other->err(), Catch::Contains("the same mean is not confirmed by a"));
     }
     liar.signal(SIGKILL);
   }
