@@ -409,7 +409,7 @@ Result<int> launch(Options options) {
     auto read = read_hosts(options.hosts);
     if (!read) return read.error();
     hosts = std::move(*read);
-    if (!options.plan.empty()) return user_error("plan with hosts, accepted: one of the two");
+    if (!options.plan.empty()) return user_error("plan with --hosts, accepted: one of the two");
     options.nodes = static_cast<int>(hosts.size());
     options.peers.total_ranks = options.nodes * options.settings.local_ranks;
     options.settings.ranks = options.peers.total_ranks;

@@ -81,7 +81,7 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
     if (brackets) host.address = "[" + host.address + "]";
     if (words >> more || host.ssh.front() == '-' || !is_host_of_others(host.address))
       return user_error(
-          fmt::format("{}:{}: \"{}\", accepted: user@host, or user@host and the address (without "
+          fmt::format("{}:{}: \"{}\", accepted: a host, or a host and the address (without "
                       "a port) where the other nodes reach it",
                       path, number, line));
     hosts.push_back(std::move(host));
