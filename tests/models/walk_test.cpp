@@ -106,7 +106,8 @@ TEST_CASE("A share that is none, or leaves too little to train on, is refused") 
   }
   const auto made = deal("iid", kSamples, {}, 100, 3, 0.9);
   REQUIRE(!made);
-  CHECK_THAT(made.error().message, Catch::Contains("accepted: at most 21, the training samples"));
+  CHECK_THAT(made.error().message,
+             Catch::Contains("accepted: at most 21, the number of training samples"));
 }
 
 TEST_CASE(

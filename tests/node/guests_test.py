@@ -721,8 +721,8 @@ class Work(unittest.TestCase):
             dying.close()
             first = until("a seat", lambda: self.founder(node, 50))
             for other in (49, 51, 1 << 60):
-                self.assertEqual(refused(node, other), f"gradients is {other}, accepted: 50 or "
-                                                       "none, as this run has it")
+                self.assertEqual(refused(node, other), f"gradients is {other}, accepted: 50, "
+                                                       "as in this run, or none")
             self.assertEqual(node.script().join().count, 50)
             first.close()
         with Node(2, "--gradients", "30") as node:

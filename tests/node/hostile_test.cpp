@@ -240,7 +240,7 @@ TEST_CASE("a root of the tree that lies about the mean is missing by name in the
       CHECK(other->end() == 1);
       CHECK(other->result()["missing"] == Json{"a"});
       CHECK(other->result()["ranks"] == honest);
-      CHECK_THAT(other->err(), Catch::Contains("the same mean is not confirmed by a"));
+      CHECK_THAT(other->err(), Catch::Contains("have not confirmed the mean of this node: a,"));
     }
     liar.signal(SIGKILL);
   }
