@@ -280,12 +280,9 @@ std::vector<std::string> MeanExchange::awaited() const {
       std::any_of(neighbours_.begin(), neighbours_.end(), [this](const auto& n) {
         return n.second.child && gives(n.second);  // then nothing can come from the parent
       });
-  const bool all_knew = std::any_of(members_.begin(), members_.end(),
-                                    [&](const MeanMember& m) { return m.left && has_it(m); });
-  // Members that died since the end began, or left without this mean.
-  std::set<std::string> gone = began_with_;
+  std::set<std::string> gone = began_with_;  // members that died since the end began
   for (const MeanMember& m : members_) {
-    if (!m.left || all_knew) gone.erase(m.node);
+    gone.erase(m.node);
     if (m.node == self_ || m.left || has_it(m) || decided) continue;
     const auto n = neighbours_.find(m.node);
     const bool is_due = n != neighbours_.end() && gives(n->second) && n->second.child == from_below;

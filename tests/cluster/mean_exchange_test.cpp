@@ -470,19 +470,6 @@ TEST_CASE("who dies after the end has begun is named by those who end without it
   }
 }
 
-TEST_CASE("who leaves after the end has begun, and without the mean, is named as well") {
-  World world(5, large(8));
-  world.end();
-  world.run(0.017);
-  world.leave(4);
-  world.run();
-  for (size_t k = 0; k < 4; ++k) {
-    REQUIRE(world.has_result(k));
-    CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(5, {4})));
-    CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(4)});
-  }
-}
-
 TEST_CASE("with pairs cut everybody has one mean, through whoever is linked") {
   for (const auto& pair : {std::pair<size_t, size_t>{0, 1}, {0, 3}, {1, 2}}) {
     World world(4, small());
