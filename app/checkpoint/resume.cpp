@@ -65,7 +65,9 @@ bool is_left(const Json& record) {
          by == kStartRefused;
 }
 
-Error has_failed(const std::string& out, const Json& record) {
+// Error: the same command would fail again.
+Status may_run_again(const std::string& out, const Json& record) {
+  if (const auto by = failed_by(record); by != "divergence" && by != "user") return Done{};
   const Json& line = record["failure"].contains("line") ? record["failure"]["line"] : Json();
   return user_error(
       fmt::format("out is \"{}\", which holds a run already: it failed and would fail again ({}), "
@@ -114,8 +116,7 @@ Result<Beginning> after_kill(Options& options, Objective& objective) {
   Beginning begins;
   if (options.out.empty()) return begins;
   const Json left = record_in(options.out);
-  if (const auto by = failed_by(left); by == "divergence" || by == "user")
-    return has_failed(options.out, left);
+  if (Status may = may_run_again(options.out, left); !may) return may.error();
   if (!is_left(left)) return begins;
   auto lock = lock_run(options.out);
   if (!lock) return lock.error();
@@ -238,18 +239,22 @@ std::vector<ConfigEntry> recorded_numbers(Command command, const std::vector<Con
   return entries;
 }
 
+// The last one counts. Null: none.
+const ConfigEntry* last_named(const std::vector<ConfigEntry>& given, const std::string& name) {
+  const auto last = std::find_if(given.rbegin(), given.rend(),
+                                 [&](const ConfigEntry& e) { return e.name == name; });
+  return last != given.rend() ? &*last : nullptr;
+}
+
 }  // namespace
 
 Result<std::vector<ConfigEntry>> with_record(Command command,
                                              const std::vector<ConfigEntry>& given) {
-  const auto last = std::find_if(given.rbegin(), given.rend(),
-                                 [](const ConfigEntry& e) { return e.name == "resume"; });
-  if (last == given.rend() || last->text.empty()) return given;
+  const ConfigEntry* const last = last_named(given, "resume");
+  if (last == nullptr || last->text.empty()) return given;
   const bool several = (command & kProcesses) != 0;
-  const bool has_guests = std::any_of(given.begin(), given.end(), [](const ConfigEntry& e) {
-    return e.name == "guests" && e.text != "0";  // then the launch is one node
-  });
-  const bool is_of_nodes = command == kLaunch && !has_guests;
+  const ConfigEntry* const guests = last_named(given, "guests");  // then the launch is one node
+  const bool is_of_nodes = command == kLaunch && (guests == nullptr || guests->text == "0");
   const std::string path = is_of_nodes ? folder_of_node(last->text, 0) : last->text;
   const auto manifest = newest_manifest(real_disk(), path);
   const auto there = checkpoints_in(real_disk(), path + "/" + kCheckpointsFolder);
@@ -304,9 +309,7 @@ Status may_begin(const Options& options) {
   const Json record = record_in(out);
   std::error_code unlike;
   const bool resumes_there = fs::equivalent(run, out, unlike);
-  const auto by = failed_by(record);
-  if (options.resume.empty() && (by == "divergence" || by == "user"))
-    return has_failed(out, record);
+  if (Status may = may_run_again(out, record); options.resume.empty() && !may) return may;
   const bool takes_up = resumes_there || (options.resume.empty() && is_left(record));
   if (Status can = RunDirectory::may_be_made(out, takes_up); !can) return can;
   if (!fs::is_directory(out, unlike)) return Done{};

@@ -14,7 +14,7 @@ namespace grapevine {
 
 class OpenLine {
  public:
-  /// What a writer leaves: a whole line; a line that goes on; one that the next text replaces.
+  /// The line that a writer leaves: none; an unfinished one; a bar, which the next text replaces.
   enum class Left { nothing, text, bar };
   // Writers; the others are numbers of scripts.
   static constexpr int kLog = -1, kProgress = -2;

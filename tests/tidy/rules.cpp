@@ -57,7 +57,7 @@ std::string folder_named(const std::string& part, const std::string& folder) {
   return folder.empty() ? part : part + "/" + folder;
 }
 
-// What the folders of a part may include of other parts; a folder with its own list may include
+// The other parts that the folders of a part may include. A folder with its own list may include
 // less.
 const std::map<std::string, Folders>& foreign() {
   static const Folders below_actors{"kernels", "topologies", "messages", "models"};
