@@ -64,13 +64,27 @@ void NodeRanks::obey(size_t place, Order order) {
 }
 
 caf::result<std::string> NodeRanks::change(const ChangeRank& wanted) {
+  auto promise = owner_.make_response_promise<std::string>();
+  auto answer = [this, wanted, promise]() mutable {
+    if (caf::expected<std::string> line = changed(wanted))
+      promise.deliver(std::move(*line));
+    else
+      promise.deliver(std::move(line.error()));
+  };
+  if (is_closed_ || has_begun())
+    answer();
+  else
+    postponed_.emplace_back(std::move(answer));
+  return promise;
+}
+
+caf::expected<std::string> NodeRanks::changed(const ChangeRank& wanted) {
   const auto refuse = [](const std::string& why) {
     return caf::make_error(caf::sec::invalid_argument, why);
   };
   const std::string name = "rank " + std::to_string(wanted.rank);
-  if (!has(wanted.rank)) return refuse(not_here(wanted.rank));
-  if (!has_begun()) return refuse("the ranks have not begun");
   if (is_closed_) return refuse("the run is ending");
+  if (!has(wanted.rank)) return refuse(not_here(wanted.rank));
   if (next_first_rank_) return refuse("the ranks change their numbers");
   const size_t place = place_of(wanted.rank);
   const Rank& rank = ranks_[place];
@@ -164,6 +178,11 @@ void NodeRanks::tell_manager() {
   owner_.send(deps_.manager, RanksHere(std::move(here)));
 }
 
+void NodeRanks::close() {
+  is_closed_ = true;
+  perform_postponed();
+}
+
 void NodeRanks::clear() {
   for (const Rank& rank : ranks_) {
     if (rank.communicator) caf::anon_send_exit(rank.communicator, caf::exit_reason::kill);
@@ -173,6 +192,11 @@ void NodeRanks::clear() {
   records_.clear();
   postponed_.clear();
   spawner_.clear();
+}
+
+void NodeRanks::perform_postponed() {
+  for (const auto& work : std::exchange(postponed_, {}))
+    work();
 }
 
 // --- they begin
@@ -202,8 +226,7 @@ void NodeRanks::found(const Begin& given) {
   tell_manager();
   for (size_t place = 0; place < ranks_.size(); ++place)
     start(place);
-  for (const auto& work : std::exchange(postponed_, {}))
-    work();
+  perform_postponed();
   events_.have_begun();
 }
 

@@ -33,7 +33,7 @@ class NodeRanks {
   /// handlers of their actors are over.
   void begin(const Begin&);
   /// From now on no rank ends, returns or gets another number.
-  void close() { is_closed_ = true; }
+  void close();
   void clear();
 
   /// Calls work(place) once the ranks have begun, and not while they change their numbers. Any
@@ -43,6 +43,7 @@ class NodeRanks {
   void obey(size_t place, Order);
   void kill(size_t place);
   void restart(size_t place);  // kills it first, if it lives
+  /// The answer comes once the ranks have begun, or the run ends before.
   caf::result<std::string> change(const ChangeRank&);
   void on_down(const caf::down_msg&);
 
@@ -73,6 +74,8 @@ class NodeRanks {
   bool has(int rank) const;
   std::string not_here(int rank) const;
   size_t place_of(int rank) const { return static_cast<size_t>(rank - first_rank_); }
+  caf::expected<std::string> changed(const ChangeRank&);
+  void perform_postponed();
   void found(const Begin&);
   void leave_numbers();
   size_t source_for(size_t place) const;

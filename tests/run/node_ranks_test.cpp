@@ -65,7 +65,7 @@ constexpr int kRanks = 4;
 /// Ranks 0 to 3. The first worker of rank 1 is late; the others have none.
 class Stage {
  public:
-  explicit Stage(LastWords last_words = {})
+  explicit Stage(LastWords last_words = {}, std::optional<ChangeRank> asked_first = {})
       : config_(Clock::simulated),
         system_(config_),
         scheduler_(VirtualScheduler::of(system_)),
@@ -86,6 +86,7 @@ class Stage {
     };
     run_.emplace(begin_run(system_, settings, *make_objective(settings), std::move(hooks),
                            [](const Outcome&) {}));
+    if (asked_first) answer_ = ask_node(*asked_first);
     scheduler_.run();
   }
   ~Stage() {
@@ -98,6 +99,16 @@ class Stage {
     (caf::anon_send(run_->node, std::move(mail)), ...);
     scheduler_.run();
   }
+  std::string ask_node(const ChangeRank& wanted) {
+    auto asked = self_->request(run_->node, test::kDeadline, wanted);
+    scheduler_.run();
+    std::string answer;
+    asked.receive([&](const std::string& line) { answer = line; },
+                  [&](const caf::error& e) { answer = "error: " + system_.render(e); });
+    return answer;
+  }
+  /// To what was asked before the ranks had begun.
+  const std::string& first_answer() const { return answer_; }
   void let_late_worker_end() {
     may_go_on_.set_value();
     self_->receive([](const caf::down_msg&) {},
@@ -127,6 +138,7 @@ class Stage {
   caf::actor_system system_;
   VirtualScheduler& scheduler_;
   caf::scoped_actor self_;
+  std::string answer_;
   std::promise<void> may_go_on_;
   bool has_late_ = false;
   std::optional<SpawnedRun> run_;
@@ -192,4 +204,12 @@ TEST_CASE("a rank that is gone begins under another number with the state of ano
   stage.tell_node(KillRank{0}, Begin{1, {}});
   stage.let_late_worker_end();
   CHECK(stage.gradients(5) == Gradients{-1, 1, 1, 0, 0});
+}
+
+TEST_CASE("a rank that is to end or to return before the ranks have begun does so once they have") {
+  Stage ends({}, ChangeRank{1, false}), returns({}, ChangeRank{1, true});
+  CHECK(ends.first_answer() == "rank 1 is gone");
+  CHECK(returns.first_answer() == "rank 1 returns with the state of a neighbour");
+  CHECK(ends.gradients(kRanks) == std::vector{0, -1, 0, 0});
+  CHECK(returns.gradients(kRanks) == std::vector{0, 0, 0, 0});
 }
