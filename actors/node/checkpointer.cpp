@@ -117,7 +117,7 @@ void Checkpointer::judge(const PartWritten& last) {
   alarm.over = last.is_written;
   alarm.at_s = deps_.clock.now();
   alarm.is = last.told;
-  if (!alarm.over) alarm.advice = "the run continues and will try again; check the disk";
+  if (!alarm.over) alarm.advice = "check the disk";
   deps_.sink.raise(alarm);
 }
 

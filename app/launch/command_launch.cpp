@@ -307,6 +307,7 @@ class Launch {
     uint64_t gradients = 0;
     std::map<std::string, uint64_t> sums;
     std::vector<Cost> costs;
+    std::optional<double> worst_rank;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
       nodes.push_back({{"node", processes_.name(k)},
@@ -318,6 +319,8 @@ class Launch {
                                "broken_exchanges", "protocol_errors", "resumed_at"})
         sums[name] += result[name].get<uint64_t>();
       if (auto cost = cost_of(result.value("cost", Json()))) costs.push_back(*std::move(cost));
+      if (const Json least = result.value("worst_rank_accuracy", Json()); least.is_number())
+        worst_rank = std::min(worst_rank.value_or(1), least.get<double>());
       nodes.back()["mean_hash"] = result["mean_hash"];
       nodes.back()["diverged"] = result["diverged"];
       if (told.is_null() || told["diverged"]) told = result;
@@ -327,6 +330,7 @@ class Launch {
     told["gradients"] = gradients;
     for (const auto& [name, sum] : sums)
       told[name] = sum;
+    if (worst_rank) told["worst_rank_accuracy"] = *worst_rank;
     told["cost"] = json_of(sum_of(costs));
     if (!costs.empty()) told["cost"]["nodes"] = costs.size();
     told["interrupted"] = interrupted_;

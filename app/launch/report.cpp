@@ -31,7 +31,7 @@ void print_launch(const Settings& settings, const Json& told) {
               told["interrupted"].get<bool>() ? ", stopped early" : "");
   if (std::isfinite(real("accuracy"))) {
     row("accuracy", as_percent(real("accuracy")) + " of the averaged model");
-    row("", as_percent(real("worst_rank_accuracy")) + " of the worst rank of one node");
+    row("", as_percent(real("worst_rank_accuracy")) + " of the worst rank");
   }
   row(name_of_loss(settings), as_short(real("test_loss")));
   const auto wanted = static_cast<double>(settings.gradients);

@@ -27,7 +27,7 @@ static_assert(decltype(note)::is_always_lock_free);
 static_assert(decltype(terminated_at_ms)::is_always_lock_free);
 
 constexpr std::string_view kStopping =
-    "stopping: finishes open exchanges, tests and saves; a second signal ends at once";
+    "stopping: finishes what is open; a second signal ends at once";
 
 // The form of the log's lines, set before any signal: a handler may call few functions.
 struct Manner {

@@ -16,8 +16,10 @@ namespace grapevine {
 namespace {
 
 Error in_words(const std::string& path, int error) {
-  const auto kind = error == EEXIST ? Error::Kind::user : Error::Kind::world;
-  return Error{kind, fmt::format("cannot write {}: {}", path, std::strerror(error))};
+  if (error == EEXIST)
+    return user_error(
+        fmt::format("cannot write {}: it exists, accepted: the path of a new file", path));
+  return world_error(fmt::format("cannot write {}: {}", path, std::strerror(error)));
 }
 
 // A device, a pipe, a socket, or a link to one. A rename would remove it: for root, /dev/null.

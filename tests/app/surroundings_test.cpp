@@ -167,7 +167,7 @@ TEST_CASE("files are written, and runs go on, where files cannot be locked or na
   INFO(key.err);
   CHECK(key.status == 0);
   CHECK(exists(scratch.path("run.key")));
-  check_refused("keygen " + scratch.path("run.key"), 2, {"File exists"}, shim);
+  check_refused("keygen " + scratch.path("run.key"), 2, {"it exists"}, shim);
   CHECK(std::distance(fs::directory_iterator(scratch.path()), {}) == 1);
   const std::string run = scratch.path("run");
   const Ran ran = run_grapevine("train " + kRun + "--gradients 400 --out " + run, shim);

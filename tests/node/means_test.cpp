@@ -1,4 +1,5 @@
 // Means of real processes: a large snapshot disturbs nobody, and who has no mean is named.
+#include <algorithm>
 #include <csignal>
 #include <set>
 
@@ -105,6 +106,21 @@ TEST_CASE("nodes that train a network with batch norms save one model, its stati
     statistics += ours.name.find(".running_") != std::string::npos;
   }
   CHECK(statistics == 2 * 20);
+}
+
+TEST_CASE("the worst rank of a launch is the worst of all its nodes") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const Json told = json_of(
+      "launch --nodes 4 --ranks 1 --objective network --model mlp --dataset optdigits "
+      "--partition label --rate 0.001 --gradients 400 --quiet --data " +
+      scratch.path() + " --out " + scratch.path("run"));
+  std::vector<double> worst;
+  for (int node = 0; node < 4; ++node) {
+    const std::string record = scratch.path("run/node-" + std::to_string(node) + "/run.json");
+    worst.push_back(Json::parse(text_of(record))["result"]["worst_rank_accuracy"]);
+  }
+  CHECK(told["worst_rank_accuracy"] == *std::min_element(worst.begin(), worst.end()));
 }
 #endif
 

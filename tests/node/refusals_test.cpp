@@ -168,7 +168,7 @@ TEST_CASE("a run key is written once, for its owner alone, and a wrong one is re
   const std::string key = scratch.path("run.key");
   REQUIRE(run_grapevine("keygen " + key).status == 0);
   CHECK(run_grapevine("doctor --key " + key).out.find("ok    run key") != std::string::npos);
-  check_refused("keygen " + key, 2, {"run.key", "exists"});
+  check_refused("keygen " + key, 2, {"run.key", "it exists, accepted: the path of a new file"});
   check_refused("keygen", 2, {"keygen FILE"});
   check_refused(kAlone + "--key " + scratch.path("none"), 2, {"run key", "none"});
   check_refused(kAlone + "--key " + scratch.file("cut", "grapevine-run-key-1 00"), 2, {"run key"});
