@@ -119,7 +119,8 @@ class Loop:
         self.node = self.rank = self.idle = None
 
     def join(self, exchanges):
-        """At a node of its own; for exchanges beside a second rank, which never steps.
+        """At a node of its own; for exchanges beside a second rank, which steps once: a rank that
+        never stepped exchanges nothing.
 
         The rate is thrice what is wanted, for the node stands still two thirds of the time.
         """
@@ -128,6 +129,7 @@ class Loop:
         self.rank = grapevine.join(self.model, self.optimizer, self.node.path)
         if exchanges:
             self.idle = grapevine.join(self.make(), None, self.node.path)
+            self.idle.step()
         return self
 
     def run(self):
