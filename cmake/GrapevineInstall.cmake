@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Grapevine)
-set(rooms checkpoint actors models messages topologies kernels)  # as a linker wants them
+set(libraries checkpoint actors models messages topologies kernels)  # as a linker wants them
 
 add_library(grapevine_all INTERFACE)
 target_link_libraries(grapevine_all INTERFACE grapevine_checkpoint)
@@ -13,15 +13,15 @@ install(TARGETS grapevine_all EXPORT GrapevineTargets)
 
 set(interface_links "")
 set(grapevine_archives "")
-foreach(room ${rooms})
-  set_target_properties(grapevine_${room} PROPERTIES EXPORT_NAME ${room}
+foreach(library ${libraries})
+  set_target_properties(grapevine_${library} PROPERTIES EXPORT_NAME ${library}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "$ORIGIN")
-  install(TARGETS grapevine_${room} EXPORT GrapevineTargets
+  install(TARGETS grapevine_${library} EXPORT GrapevineTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  get_target_property(links grapevine_${room} INTERFACE_LINK_LIBRARIES)
+  get_target_property(links grapevine_${library} INTERFACE_LINK_LIBRARIES)
   list(APPEND interface_links ${links})
-  string(APPEND grapevine_archives " -lgrapevine_${room}")
+  string(APPEND grapevine_archives " -lgrapevine_${library}")
 endforeach()
 set(headers_stage ${CMAKE_BINARY_DIR}/public_headers)
 install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DSTAGE=${headers_stage}

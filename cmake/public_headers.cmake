@@ -1,9 +1,9 @@
-# The public headers, staged for installation: those in the rooms' include/grapevine, and all that they include.
+# The public headers, staged for installation: those in a folder include/grapevine, and all that they include.
 # Run with -DSOURCE=... -DSTAGE=... Afterwards every include is by its path below include/, so that no folder
 # of a user's project can stand in for one of ours: "kernels/memory/vec.hpp" is "grapevine/kernels/memory/vec.hpp".
 cmake_minimum_required(VERSION 3.22)
 set(folders actors/include/grapevine app/include/grapevine)
-set(rooms "kernels|topologies|messages|models|actors")
+set(top_folders "kernels|topologies|messages|models|actors")
 
 file(REMOVE_RECURSE ${STAGE})
 foreach(folder ${folders})
@@ -14,7 +14,7 @@ set(known ${waiting})
 while(waiting)
   list(POP_FRONT waiting header)
   file(READ ${SOURCE}/${header} text)
-  string(REGEX MATCHALL "#include \"(${rooms})/[^\"]+\"" lines "${text}")
+  string(REGEX MATCHALL "#include \"(${top_folders})/[^\"]+\"" lines "${text}")
   foreach(line ${lines})
     string(REGEX REPLACE "#include \"([^\"]+)\"" "\\1" included "${line}")
     if(NOT included IN_LIST known)
@@ -22,7 +22,7 @@ while(waiting)
       list(APPEND waiting ${included})
     endif()
   endforeach()
-  string(REGEX REPLACE "#include \"(${rooms})/" "#include \"grapevine/\\1/" text "${text}")
+  string(REGEX REPLACE "#include \"(${top_folders})/" "#include \"grapevine/\\1/" text "${text}")
   string(REGEX REPLACE "^(actors|app)/include/grapevine/" "" place ${header})
   file(WRITE ${STAGE}/${place} "${text}")
 endwhile()

@@ -11,10 +11,10 @@ function(grapevine_hostile name)
   set(sources)
   foreach(head ${heads})
     string(SUBSTRING ${head} 6 -1 source)
-    get_filename_component(room ${source} DIRECTORY)
+    get_filename_component(place ${source} DIRECTORY)
     list(APPEND patched ${folder}/${source})
     list(APPEND sources ${PROJECT_SOURCE_DIR}/${source})
-    list(APPEND copies COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}/${room}
+    list(APPEND copies COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}/${place}
       COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/${source} ${folder}/${source})
   endforeach()
   add_custom_command(OUTPUT ${patched}
