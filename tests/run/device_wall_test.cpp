@@ -110,12 +110,10 @@ class Failing final : public Device {
     return never_.count(e.id) > 0 ? Fate::later : device_.query(e, w);
   }
   Fate copy(Stream s, void* to, const void* from, size_t bytes, Where w) override {
-    if (fails()) return Fate::lost;
-    return silent_ ? Fate::ok : device_.copy(s, to, from, bytes, w);
+    return work([&] { return device_.copy(s, to, from, bytes, w); });
   }
   Fate launch(Stream s, std::span<const Access> accesses, Body body, Where w) override {
-    if (fails()) return Fate::lost;
-    return silent_ ? Fate::ok : device_.launch(s, accesses, std::move(body), w);
+    return work([&] { return device_.launch(s, accesses, std::move(body), w); });
   }
   void when(Event e, std::function<void(Fate)> then, Where w) override {
     if (lost_) return then(Fate::lost);
@@ -128,15 +126,18 @@ class Failing final : public Device {
     if (silent_) test::came_too_late("end of what a silent device has to do");
     return device_.drain();
   }
-  void on_lost(std::function<void()> then) override { on_lost_ = std::move(then); }
+  void on_lost(std::function<void()> then) override {
+    const std::lock_guard lock(mutex_);
+    std::swap(on_lost_, then);  // `then` is destroyed outside of the lock
+  }
   void give_up() override {
     std::vector<std::function<void(Fate)>> untold;
     {
       const std::lock_guard lock(mutex_);
-      if (lost_.exchange(true)) return;
+      if (!lose()) return;
       untold = std::exchange(untold_, {});
     }
-    on_lost_();
+    tell_lost();
     for (const auto& then : untold)
       then(Fate::lost);
   }
@@ -146,24 +147,41 @@ class Failing final : public Device {
   }
 
  private:
-  bool fails() {
-    if (++works_ == fails_at_) {
-      if (how_ == How::silent) {
-        const std::lock_guard lock(mutex_);
-        silent_ = true;
-      } else if (!lost_.exchange(true)) {
-        on_lost_();
-      }
+  template <class Queue>
+  Fate work(const Queue& queue) {
+    bool is_found = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (++works_ == fails_at_ && how_ == How::silent) silent_ = true;
+      if (works_ == fails_at_ && how_ == How::lost) is_found = lose();
+      if (!lost_) return silent_ ? Fate::ok : queue();
     }
-    return lost_;
+    if (is_found) tell_lost();
+    return Fate::lost;
+  }
+  // False: it was lost before. What is queued ends first: a device that is lost computes no more,
+  // and its owner frees the memory. REQUIRES: the mutex is held.
+  bool lose() {
+    if (lost_) return false;
+    static_cast<void>(device_.drain());
+    return lost_ = true;
+  }
+  // Another thread may end the share of the device meanwhile, and take the call back.
+  void tell_lost() {
+    std::function<void()> then;
+    {
+      const std::lock_guard lock(mutex_);
+      then = std::exchange(on_lost_, {});
+    }
+    if (then) then();
   }
 
   Threaded device_{kPieces};
   const uint64_t fails_at_;
   const How how_;
-  std::atomic<uint64_t> works_{0};
+  uint64_t works_ = 0;
   std::atomic<bool> lost_{false}, silent_{false};
-  std::mutex mutex_;          // guards what follows, and silent_ against calls that look twice
+  std::mutex mutex_;          // guards works_ and what follows, and orders lost_ and silent_
   std::set<uint32_t> never_;  // events that will not come
   std::vector<std::function<void(Fate)>> untold_;
   std::function<void()> on_lost_;
