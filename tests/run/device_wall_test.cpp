@@ -364,6 +364,7 @@ Ends run_beside_silent(uint64_t piece, double until_s, double silent_until_s) {
   s.local_ranks = 2;
   s.gradients = 0;
   s.until_s = until_s;
+  s.lr.schedule = Schedule::constant;  // near 0 the guard would take ranks of few exchanges for far
   NodeSettings own;
   own.run = "silent-" + std::to_string(piece) + "-" + std::to_string(::getpid());
   own.name = own.run + "-a";
