@@ -446,11 +446,12 @@ RunResult run_wall(PreparedRun prepared) {
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
   const RunActor run = spawn_prepared(system, std::move(prepared));
-  const auto listen = [&ended](caf::event_based_actor* self) -> caf::behavior {
+  const auto listen = [](caf::event_based_actor* self,
+                         std::promise<Outcome>* promise) -> caf::behavior {
     self->set_default_handler(caf::drop);
-    return {[&ended](Outcome& outcome) { ended.set_value(std::move(outcome)); }};
+    return {[promise](Outcome& outcome) { promise->set_value(std::move(outcome)); }};
   };
-  caf::anon_send(run, Subscribe{system.spawn(listen)});
+  caf::anon_send(run, Subscribe{system.spawn(listen, &ended)});
   caf::anon_send(run, Start{});
   RunResult result;
   result.outcome = ended.get_future().get();

@@ -135,19 +135,22 @@ TEST_CASE("spawn_run refuses no objective, and a system with another clock") {
 
 TEST_CASE("listeners hear a run from its first epoch to its outcome, also in another system") {
   caf::actor_system_config plain;
+  std::promise<void> died;  // outlives the actors
   caf::actor_system elsewhere{plain};
   Spawned spawned;
   const auto far = std::make_shared<Heard>(), late = std::make_shared<Heard>();
   caf::anon_send(spawned.run, Subscribe{elsewhere.spawn(listen, far)});
   caf::anon_send(spawned.run, Subscribe{});  // no listener
-  const caf::actor dies = spawned.system.spawn([](caf::event_based_actor* self) -> caf::behavior {
+  const auto dies = [](caf::event_based_actor* self, std::promise<void>* promise) -> caf::behavior {
     self->set_default_handler(caf::drop);
+    self->attach_functor([promise] { promise->set_value(); });
     return {[=](const EpochInfo&) { self->quit(); }};
-  });
-  caf::anon_send(spawned.run, Subscribe{dies});
+  };
+  caf::anon_send(spawned.run, Subscribe{spawned.system.spawn(dies, &died)});
   CHECK_THAT(spawned.ask(Reconfigure{"complete"}), Contains("has not begun"));
   spawned.begin();
   REQUIRE(eventually([&] { return far->epochs > 0 && spawned.heard->epochs > 0; }, kBusyMachine));
+  awaited(died.get_future(), "end of the listener");
   caf::anon_send(spawned.run, Finish{});
   const uint64_t gradients = spawned.outcome().gradients;
   CHECK(awaited(far->ended.get_future(), "outcome").gradients == gradients);
@@ -240,10 +243,11 @@ TEST_CASE("a spawned run ends by a hook, by its time, and before it begins") {
 TEST_CASE("a run in the user's system ends with its handle, and with an actor linked to it") {
   { Spawned().begin(); }  // the system's destructor returns
   Spawned owned;
-  const caf::actor owner = owned.system.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    self->link_to(owned.run);
+  const auto linked = [](caf::event_based_actor* self, const RunActor& run) -> caf::behavior {
+    self->link_to(run);
     return {[=](Finish) { self->quit(); }};
-  });
+  };
+  const caf::actor owner = owned.system.spawn(linked, owned.run);
   owned.begin();
   caf::anon_send(owner, Finish{});
   CHECK_THAT(owned.failure(), Contains("the actor of the run has ended before the run"));

@@ -128,11 +128,12 @@ TEST_CASE("ranks do not wait for a worker that does not return, nor does the out
   const auto spawned = spawn_run(system, settings, std::make_shared<Bowl>(), std::move(hooks));
   REQUIRE(spawned);
   std::promise<Outcome> ended;
-  const caf::actor listener = system.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+  const auto listen = [](caf::event_based_actor* self,
+                         std::promise<Outcome>* promise) -> caf::behavior {
     self->set_default_handler(caf::drop);
-    return {[&](const Outcome& outcome) { ended.set_value(outcome); }};
-  });
-  caf::anon_send(*spawned, Subscribe{listener});
+    return {[promise](const Outcome& outcome) { promise->set_value(outcome); }};
+  };
+  caf::anon_send(*spawned, Subscribe{system.spawn(listen, &ended)});
   caf::anon_send(*spawned, Start{});
   const Outcome outcome = test::awaited(ended.get_future(), "outcome");
   CHECK(outcome.gradients >= 200u);
