@@ -340,7 +340,7 @@ void Transfers::give_state(const SourceEffects::Take& take, const RankStatePtr& 
   if (copy && !copy->vectors.empty()) {
     Manifest manifest =
         manifest_of(copy->vectors, copy->numbers, take.fetch.transfer, copy->gradients, 1);
-    manifest.usual_step = copy->guard.usual;
+    manifest.usual_step = copy->guard.usual_step();
     hashing_.push_back({take.node, SnapshotPtr(copy, &copy->vectors), std::move(manifest)});
     if (hashing_.size() == 1) again(HashMore{});
     return;

@@ -58,6 +58,10 @@ double Guard::usual_step() const {
   return count_ < kRemembered ? std::max(usual_, static_cast<double>(inherited_)) : usual_;
 }
 
+double GuardRecord::usual_step() const {
+  return steps < Guard::kRemembered ? std::max(usual, inherited) : usual;
+}
+
 double Guard::usual_step(const Edge* edge) const {
   const double usual = usual_step();
   return edge != nullptr ? std::max(usual, static_cast<double>(edge->usual)) : usual;

@@ -71,6 +71,9 @@ Limits smaller(const Limits&, const Limits&);
 
 /// The part of a guard that a checkpoint stores.
 struct GuardRecord {
+  /// Also of a rank that has just begun with the state of another one.
+  double usual_step() const;
+
   double rms = 0, usual = 0;
   double way = 0, longest = 0;  // since an exchange with any rank, and of an edge
   double inherited = 0, largest = 0;

@@ -154,7 +154,7 @@ void Records::take_over(StateRank& rank, const RankState& copied) {
   restore(ranks_.execution, copied, kept(rank));
   if (rank.local() != nullptr && !copied.whole) rank.local()->warm_up();
   rank.gradients = copied.gradients;
-  copied.whole ? rank.guard.recall(copied.guard) : rank.guard.inherit(copied.guard.usual);
+  copied.whole ? rank.guard.recall(copied.guard) : rank.guard.inherit(copied.guard.usual_step());
 }
 
 void Records::go_on_from(StateRank& rank, RankRecordPtr record) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What the guard does to healthy ranks that come and go, and with a bad rank beside seven.
 
-    tests/bench/guard.py BUILD [--times 20] [--seeds 50] [joins|restarts|scripts|bad ...]
+    tests/bench/guard.py BUILD [--times 20] [--seeds 50] [--inner-steps 1]
+                         [joins|restarts|scripts|bad ...]
 
 BUILD is a build folder. Real processes, each so many times: a node joins a run and leaves it; a
 node is killed and started again; a script is killed while the other one waits in finish(), and
@@ -43,16 +44,17 @@ def since_first_step(node):
             before = asked
 
 
-def job(folder):
+def job(folder, inner_steps):
     """Of a small network on a table: exchanges are as frequent as steps, and ranks agree early."""
     table = pathlib.Path(folder) / "table.csv"
     rows = [f"{k % 7},{k % 5},{k % 3},{k % 2}" for k in range(400)]
     table.write_text("\n".join(["a,b,c,class", *rows]) + "\n")
-    return ["--model=mlp", f"--dataset={table}", "--gradients=0", "--until=3600"]
+    return ["--model=mlp", f"--dataset={table}", "--gradients=0", "--until=3600",
+            f"--inner-steps={inner_steps}"]
 
 
-def joins(tools, program, times):
-    with tools.scratch() as folder, tools.Cluster(program, 2, 2, job(folder)) as cluster:
+def joins(tools, program, times, task):
+    with tools.scratch() as folder, tools.Cluster(program, 2, 2, task(folder)) as cluster:
         cluster.together()
         cluster.total = 0
         for k in range(times):
@@ -62,8 +64,8 @@ def joins(tools, program, times):
             newcomer.result()
 
 
-def restarts(tools, program, times):
-    with tools.scratch() as folder, tools.Cluster(program, 3, 2, job(folder)) as cluster:
+def restarts(tools, program, times, task):
+    with tools.scratch() as folder, tools.Cluster(program, 3, 2, task(folder)) as cluster:
         cluster.together()
         for _ in range(times):
             cluster.nodes.pop().kill()
@@ -128,6 +130,7 @@ def main():
     words.add_argument("rows", nargs="*", default=["joins", "restarts", "scripts", "bad"])
     words.add_argument("--times", type=int, default=20)
     words.add_argument("--seeds", type=int, default=50)
+    words.add_argument("--inner-steps", type=int, default=1)
     asked = words.parse_intermixed_args()
     build = asked.build.resolve()
     program = str(build / "grapevine")
@@ -135,8 +138,12 @@ def main():
     sys.path[:0] = PATHS
     import cluster_tools
     import guests_test
-    rows = {"joins": lambda: joins(cluster_tools, program, asked.times),
-            "restarts": lambda: restarts(cluster_tools, program, asked.times),
+
+    def task(folder):
+        return job(folder, asked.inner_steps)
+
+    rows = {"joins": lambda: joins(cluster_tools, program, asked.times, task),
+            "restarts": lambda: restarts(cluster_tools, program, asked.times, task),
             "scripts": lambda: scripts(guests_test, asked.times)}
     good = True
     for row in asked.rows:

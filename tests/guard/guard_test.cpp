@@ -218,9 +218,13 @@ TEST_CASE(
   Guard clone;
   clone.inherit(2);
   CHECK(clone.limits(1).bound == Approx(24));
+  Guard copy_of_clone;
+  copy_of_clone.inherit(clone.record().usual_step());
+  CHECK(copy_of_clone.limits(1).bound == Approx(24));
   for (int k = 0; k < 32; ++k)
     clone.stepped(0.5);
   CHECK(clone.usual_step() == Approx(0.5));
+  CHECK(clone.record().usual_step() == Approx(0.5));
 }
 
 TEST_CASE("the usual step rises with the last 32 steps, fades by a 1024th a step, and rests") {

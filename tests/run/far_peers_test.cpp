@@ -1,7 +1,8 @@
 // Healthy runs under the guard (actors/guard): nothing is scaled, nobody is without exchanges, and
 // a run goes as it goes without a guard.
 //
-//   bin/actors_runs_test "what the guard does to*"     200 draws of method, graph, rate and fault
+//   bin/actors_runs_test "what the guard does to*"     200 draws of method, graph, rate and fault,
+//                                                      and 200 with outer steps of 30 inner ones
 //   GRAPEVINE_SEED=17 bin/actors_runs_test "what*"     one of them
 #include <algorithm>
 #include <cmath>
@@ -171,8 +172,22 @@ struct Draw {
   const char* happening = "";
 };
 
+/// The same run, with outer steps of so many inner ones: what happens after a gradient happens
+/// after an outer step.
+void take_inner_steps(Settings& s, uint64_t steps) {
+  const auto times = static_cast<double>(steps);
+  s.inner_steps = steps;
+  s.outer_lr = 0.7;
+  s.until_s *= times;
+  s.link.latency_s *= times;
+  for (RankFault& fault : s.plan.rank_faults)
+    fault.at *= times, fault.until *= times;
+  for (LinkFault& fault : s.plan.link_faults)
+    fault.at *= times, fault.until *= times;
+}
+
 /// By the seed: a method, a graph, a rate and a happening that go together.
-Draw drawn(uint64_t seed) {
+Draw drawn(uint64_t seed, uint64_t inner_steps = 1) {
   for (Random random(seed, 0, Purpose::problem);;) {
     const auto& [method, tree] = kRuns[random.below(std::size(kRuns))];
     constexpr const char* kGraphs[] = {"ring", "exponential", "complete"};
@@ -186,6 +201,7 @@ Draw drawn(uint64_t seed) {
     s.until_s = s.rate < 1 ? 1000 : s.rate > 10 ? 60 : 200;
     s.seed = seed;
     happening.happens(s);
+    if (inner_steps > 1 && s.inner_steps == 1) take_inner_steps(s, inner_steps);
     if (check(s)) return draw;
   }
 }
@@ -229,6 +245,37 @@ Compared compared(const Settings& s) {
   return c;
 }
 
+void count_draws(uint64_t inner_steps) {
+  const test::Seeds seeds = test::seeds_wanted(200);
+  int same_exchanges = 0, same_parameters = 0, alarmed = 0;
+  std::mutex together;
+  for_seeds(static_cast<int>(seeds.last - seeds.first + 1), [&](int k) {
+    const uint64_t seed = seeds.first + static_cast<uint64_t>(k) - 1;
+    const Draw draw = drawn(seed, inner_steps);
+    const Settings& s = draw.settings;
+    const Compared c = compared(s);
+    const std::scoped_lock lock(together);
+    same_exchanges += c.same_exchanges;
+    same_parameters += c.same_parameters;
+    alarmed += !c.alarms.empty();
+    const bool is_equal = c.same_exchanges && c.same_parameters && c.alarms.empty();
+    if (is_equal && !seeds.alone) return;
+    std::printf(
+        "seed %zu: %s on %s, rate %g, %s: %zu exchanges, %zu clipped, %zu not finite, %s"
+        "distance %.3g times\n",
+        size_t{seed}, s.method.c_str(), s.topology.c_str(), s.rate, draw.happening,
+        size_t{c.exchanges}, size_t{c.clipped}, size_t{c.not_finite},
+        c.same_exchanges ? "" : "other exchanges, ", c.distance);
+    for (const Alarm& alarm : c.alarms)
+      std::printf("  alarm: %s\n", alarm.line().c_str());
+    std::fflush(stdout);
+  });
+  std::printf(
+      "of %zu runs with and without a guard: the same exchanges %d, the same bits %d; alarms of "
+      "the guard %d\n",
+      size_t{seeds.last - seeds.first + 1}, same_exchanges, same_parameters, alarmed);
+}
+
 double distance_after(Settings s, bool guarded, int seed = 1) {
   s.guarded = guarded;
   return consensus_distance(simulate_one(s, static_cast<uint64_t>(seed)).outcome);
@@ -265,6 +312,15 @@ TEST_CASE("changes by compressed messages are near, with steps that grow or shri
   // Draws in which up to five changes were scaled while a change counted for one rank.
   for (const uint64_t seed : {1367, 1520, 1929, 1989}) {
     const Draw draw = drawn(seed);
+    INFO(draw.happening);
+    check_healthy(draw.settings);
+  }
+}
+
+TEST_CASE("ranks that copy a rank which has itself just come back are near") {
+  // Three come back at once. The second one copies the first, whose usual step is a copy too.
+  for (const uint64_t seed : {105, 182}) {
+    const Draw draw = drawn(seed, 30);
     INFO(draw.happening);
     check_healthy(draw.settings);
   }
@@ -313,34 +369,11 @@ TEST_CASE("two halves that trained without each other agree once they can exchan
 }
 
 TEST_CASE("what the guard does to healthy ranks, by draws of all that happens", "[.][healthy]") {
-  const test::Seeds seeds = test::seeds_wanted(200);
-  int same_exchanges = 0, same_parameters = 0, alarmed = 0;
-  std::mutex together;
-  for_seeds(static_cast<int>(seeds.last - seeds.first + 1), [&](int k) {
-    const uint64_t seed = seeds.first + static_cast<uint64_t>(k) - 1;
-    const Draw draw = drawn(seed);
-    const Settings& s = draw.settings;
-    const Compared c = compared(s);
-    const std::scoped_lock lock(together);
-    same_exchanges += c.same_exchanges;
-    same_parameters += c.same_parameters;
-    alarmed += !c.alarms.empty();
-    const bool is_equal = c.same_exchanges && c.same_parameters && c.alarms.empty();
-    if (is_equal && !seeds.alone) return;
-    std::printf(
-        "seed %zu: %s on %s, rate %g, %s: %zu exchanges, %zu clipped, %zu not finite, %s"
-        "distance %.3g times\n",
-        size_t{seed}, s.method.c_str(), s.topology.c_str(), s.rate, draw.happening,
-        size_t{c.exchanges}, size_t{c.clipped}, size_t{c.not_finite},
-        c.same_exchanges ? "" : "other exchanges, ", c.distance);
-    for (const Alarm& alarm : c.alarms)
-      std::printf("  alarm: %s\n", alarm.line().c_str());
-    std::fflush(stdout);
-  });
-  std::printf(
-      "of %zu runs with and without a guard: the same exchanges %d, the same bits %d; alarms of "
-      "the guard %d\n",
-      size_t{seeds.last - seeds.first + 1}, same_exchanges, same_parameters, alarmed);
+  count_draws(1);
+}
+
+TEST_CASE("what the guard does to healthy ranks that take 30 inner steps", "[.][healthy]") {
+  count_draws(30);
 }
 
 TEST_CASE("how far apart two halves end that trained without each other", "[.][measure]") {
