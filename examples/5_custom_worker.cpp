@@ -8,7 +8,7 @@
 // To build and run: ninja -C build/release 5_custom_worker && build/release/bin/5_custom_worker
 // It prints:
 //
-//   the worker of rank 7 failed (system_error(runtime_error, ("out of ideas"))); another takes over
+//   the worker of rank 7 failed (system_error(runtime_error, ("out of ideas"))); it is replaced
 //   rank  3: 100 gradients
 //   rank  7: 300 gradients
 //   rank 15: 300 gradients

@@ -127,8 +127,8 @@ constexpr size_t kAnyNumber = std::numeric_limits<size_t>::max();
 constexpr GraphKind kGraphKinds[] = {
     {"ring", "", 0, "each rank and the next, closed to a circle", ring},
     {"chain", "", 0, "each rank and the next", chain},
-    {"star", "", 0, "rank 0 and every other", star},
-    {"complete", "", 0, "every two ranks", complete},
+    {"star", "", 0, "rank 0 and each of the others", star},
+    {"complete", "", 0, "each rank and each of the others", complete},
     {"exponential", "", 0, "i and i +- 2^k, as in the A2CiD2 paper: i +- n/2 counts twice",
      exponential},
     {"exponential-simple", "", 0, "i and i +- 2^k, every edge once", exponential_simple},
@@ -148,8 +148,8 @@ constexpr GraphKind kGraphKinds[] = {
      erdos_renyi},
     {"cliques", "", 0, "two complete halves joined by one edge", cliques},
     {"social", "", 0, "Davis' southern women and their events, 32 ranks", social},
-    {"spanning", ":GRAPH[@ROOT]", kAnyNumber, "the breadth-first tree of any graph, best root",
-     spanning},
+    {"spanning", ":GRAPH[@ROOT]", kAnyNumber,
+     "the breadth-first tree of any graph, from its best root", spanning},
 };
 
 }  // namespace

@@ -255,7 +255,7 @@ void NodeRanks::worker_lost(size_t place, const caf::error& reason) {
     deps_.say(name + " failed too often");
     return kill(place);
   }
-  deps_.say(name + " failed (" + owner_.system().render(reason) + "); another takes over");
+  deps_.say(name + " failed (" + owner_.system().render(reason) + "); it is replaced");
   lose(place, Lost::failure);
   rank.worker = spawn_worker(place);
   attach(place, {}, {});
@@ -380,7 +380,7 @@ void NodeRanks::take_numbers(std::vector<RankStatePtr> states) {
   for (size_t place = 0; place < ranks_.size(); ++place)
     owner_.send(deps_.state_of(number_of(place)), Detach{number_of(place)});
   const int first_rank = *std::exchange(next_first_rank_, std::nullopt);
-  deps_.say("the ranks here continue as rank " + std::to_string(first_rank) + " and up");
+  deps_.say("the ranks here get new numbers, from " + std::to_string(first_rank) + " on");
   found({first_rank, std::move(states)});
 }
 

@@ -405,7 +405,7 @@ Result<RunActor> spawn_run(caf::actor_system& system, const Settings& settings,
                            std::shared_ptr<Objective> objective, RunHooks hooks) {
   if (settings.target > 0)
     return user_error("target is " + std::to_string(settings.target) +
-                      ", accepted: 0, since only run() stops there");
+                      ", accepted: 0, since only run() stops at a target");
   if (Status same = check_clock(system, settings); !same) return same.error();
   try {
     auto prepared = prepare(settings, objective, std::move(hooks));

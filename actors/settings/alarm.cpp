@@ -49,7 +49,7 @@ Alarm divergence_under(const Settings& s) {
                    shown(overlap, 3);
     alarm.advice = "use --pairing free, which has one exchange at a time, or a lower --rate";
   } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
-    alarm.reason = "gamma is " + shown(s.rule.gamma, 3) + " where gossip sends " + s.rule.compress;
+    alarm.reason = "gamma is " + shown(s.rule.gamma, 3) + " with compress " + s.rule.compress;
     alarm.advice = "a smaller --gamma";
   } else if (s.rule.gamma > 1) {
     alarm.reason = "gamma is " + shown(s.rule.gamma, 3);

@@ -70,7 +70,7 @@ Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,
   if (!tensors) return user_error(tensors.error().message);
   RankRecordPtr record = record_of(file, std::move(*tensors));
   if (record->vectors.empty() || record->vectors.front().name != "x")
-    return user_error(path + " has no tensor x in front");
+    return user_error(path + " does not begin with tensor x");
   return record;
 }
 

@@ -293,7 +293,7 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   if (read.good() && m.ranks.empty()) complaint = "ranks";
   if (!read.good())
     return user_error(
-        fmt::format("{} is no manifest: \"{}\" is missing or no such value", path, complaint));
+        fmt::format("{} is no manifest: \"{}\" is missing or has a wrong value", path, complaint));
   return m;
 }
 

@@ -186,7 +186,7 @@ Status meet(const Options& o) {
   if (found) return Done{};
   const auto folder = local_folder();
   if (interrupts() > 0 || !folder) return found.error();
-  return world_error(fmt::format("no node answers at {}/{}.*.sock ({}) in {} s, the patience",
+  return world_error(fmt::format("no node answers at {}/{}.*.sock ({}) within {} s (--patience)",
                                  *folder, local_name(o.peers.join), o.peers.join_is,
                                  shown(o.peers.patience_s)));
 }

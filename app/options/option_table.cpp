@@ -35,7 +35,9 @@ OptionTable rows_of_the_run(Options& o) {
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
        "gradients: poisson, or greedy (one after the other)", Shared::by_default},
       {"pairing", choice(s.pairing, {"free", "poisson"}), kRuns, "P",
-       "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)", Shared::always},
+       "exchanges: free (each rank has a clock and avoids its last partners), or poisson (each "
+       "edge has a clock)",
+       Shared::always},
       {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
       {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
        "run directory; default runs/TIME-METHOD-GRAPH-SEED, of simulate none; of compare: folder "
@@ -183,15 +185,17 @@ OptionTable rows_of_the_objective(Options& o) {
 OptionTable rows_of_the_virtual_clock(Options& o) {
   Settings& s = o.settings;
   return {
-      {"latency", &s.link.latency_s, kSimulate, "T",
-       "one-way latency of a link for control frames, in seconds"},
+      {"latency", &s.link.latency_s, kSimulate, "T", "one-way latency of a link, in seconds"},
       {"jitter", &s.link.jitter, kSimulate, "X", "variation of the latency, as a fraction of it"},
-      {"transfer", &s.link.transfer_s, kSimulate, "T", "seconds of a bulk transfer"},
+      {"transfer", &s.link.transfer_s, kSimulate, "T",
+       "seconds that a payload takes in addition to the latency"},
       {"bandwidth", &s.link.bandwidth, kSimulate, "B", "bytes per second of a link; 0: unlimited"},
       {"gradient-seconds", &s.gradient_s, kSimulate, "T", "seconds of a modelled gradient"},
       {"speed-spread", &s.speed_spread, kSimulate, "X",
        "sigma of a gradient's log-normal duration; the mean does not change"},
-      {"target", &s.target, kSimulate, "D", "stop when |pi x| is D times its start; 0: never"},
+      {"target", &s.target, kSimulate, "D",
+       "stop when |pi x|, the distance of the ranks from their mean, is D times its start; 0: "
+       "never"},
       {"seeds", &o.seeds, kSimulate | kReproduce, "K",
        "number of runs, with seeds from --seed on; of reproduce: 0 is each figure's own number"},
   };
@@ -258,7 +262,8 @@ OptionTable rows_of_the_program(Options& o) {
        "the family of claims; all: every family that needs no data set"},
       {"list", &o.list, kReproduce, "", "list all names"},
       {"steps", &o.steps, kReproduce, "N",
-       "most rounds of a run, for a quick look; claims then fail; 0: as many as needed"},
+       "largest number of rounds of a run, for a quick look; claims then fail; 0: as many as "
+       "needed"},
       {"sample", &o.sample, kTrain | kSimulate, "TEXT",
        "language models: at the end the averaged model continues this text; the result is printed"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},

@@ -223,7 +223,7 @@ Status complete_guests(Command command, Options& o) {
                     quoted(objective), o.guests));
   if (o.guests == 0 && !o.door.empty())
     return user_error(
-        fmt::format("door is {} without guests, accepted: a door with guests", quoted(o.door)));
+        fmt::format("door is {} without guests, accepted: no door, or --guests N", quoted(o.door)));
   if (o.guests == 0 && !o.script.empty())
     return user_error("a command behind -- without guests, accepted: launch --guests N -- COMMAND");
   if (o.restarts < 0 || (o.restarts > 0 && o.guests == 0))

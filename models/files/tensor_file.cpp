@@ -39,7 +39,7 @@ Result<TensorFile> TensorFile::open(const std::string& path) {
   if (text.size() > 8 || text.empty())  // a shorter file may be a cut one
     return world_error(
         fmt::format("{} {}, accepted: a .safetensors or .npz file, or a state dict of torch.save",
-                    path, text.empty() ? "is empty" : "begins as no file of tensors does"));
+                    path, text.empty() ? "is empty" : "does not begin as a file of tensors"));
   return open_safetensors(std::move(*file));
 }
 

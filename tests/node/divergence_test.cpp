@@ -85,8 +85,8 @@ TEST_CASE("a node whose ranks drift apart says so, in status and metrics too, an
     const int of_ranks = lines_with(node.err(), "the others pull it");
     CHECK(lines_with(node.err(), " ALARM: at ") - of_ranks == 1);
     const std::string last = node.err().substr(node.err().rfind("\ngrapevine: ") + 1);
-    CHECK_THAT(last, Catch::Contains("the ranks drift apart without end; gamma is 1 where gossip "
-                                     "sends random-k:0.05; a smaller --gamma"));
+    CHECK_THAT(last, Catch::Contains("the ranks drift apart without end; gamma is 1 with "
+                                     "compress random-k:0.05; a smaller --gamma"));
     CHECK(node.result()["diverged"] == true);
     const Json record = Json::parse(text_of(out + "/run.json"));
     CHECK(record["state"] == "failed");

@@ -70,7 +70,7 @@ TEST_CASE("who waits for process 0 of its launcher in vain says where, and what 
   CHECK_THAT(said("PMI_RANK=1 PMI_SIZE=2 PMI_JOBID=none"),
              Catch::Contains("no node answers at /") &&
                  Catch::Contains("/mpi-none.0.*.sock (process 0 of 2, by PMI_RANK and PMI_SIZE in "
-                                 "the environment) in 1 s, the patience"));
+                                 "the environment) within 1 s (--patience)"));
   CHECK_THAT(said("MASTER_ADDR=127.0.0.1 MASTER_PORT=1 RANK=1 WORLD_SIZE=2"),
              Catch::Contains("no node answers at 127.0.0.1:1 (process 0 of 2, by MASTER_ADDR and "
                              "MASTER_PORT in the environment): "));
