@@ -24,6 +24,8 @@ if(TARGET Torch::cpu)
   target_compile_definitions(fake_driver PRIVATE WHAT="a driver")
   target_compile_definitions(fake_cuda_half PRIVATE WHAT="LibTorch's half for GPUs")
   add_dependencies(models_network_test fake_driver fake_cuda_half)
+  target_compile_definitions(models_network_test
+    PRIVATE GRAPEVINE_TORCH_CUDA=$<TARGET_EXISTS:Torch::cuda>)
 
   # The bare loops are a library: whoever measures an overhead needs the same base.
   add_library(grapevine_bare_loops STATIC EXCLUDE_FROM_ALL bench/bare_loops.cpp)

@@ -1,5 +1,6 @@
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -193,7 +194,8 @@ TEST_CASE("A state dict comes back bit by bit, and damaged it is an error or ten
     CHECK((*stored)[k].shape == wanted.shape);
     CHECK((*stored)[k].type == wanted.type);
     REQUIRE((*stored)[k].bytes.size() == wanted.bytes());
-    CHECK(std::memcmp((*stored)[k].bytes.data(), wanted.data, wanted.bytes()) == 0);
+    const auto* const data = static_cast<const uint8_t*>(wanted.data);  // null of an empty tensor
+    CHECK(std::equal((*stored)[k].bytes.begin(), (*stored)[k].bytes.end(), data));
   }
   const Bytes good = test::read_raw(path);
   Random random(4, 0, Purpose::test);

@@ -19,6 +19,7 @@
 #include "tests/models/objective_tools.hpp"
 #include "tests/models/tools.hpp"
 #include "tests/models/torch_tasks.hpp"
+#include "tests/skipped.hpp"
 
 namespace grapevine {
 
@@ -533,6 +534,7 @@ std::string said_with_libraries(const std::string& folders) {
 }  // namespace
 
 TEST_CASE("LibTorch's half for GPUs is opened as the program starts, where there is a driver") {
+  if (!GRAPEVINE_TORCH_CUDA) return test::skipped("this build is without LibTorch's half for GPUs");
   const std::string folder = GRAPEVINE_BINARY_DIR "/tests/cuda_half/";
   const std::string both = said_with_libraries(folder + "driver:" + folder + "torch");
   const size_t driver = both.find("a driver is opened\n");
