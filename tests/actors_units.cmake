@@ -19,7 +19,7 @@ target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 # The round methods, all ranks in one loop.
 add_library(grapevine_lockstep STATIC algorithms/lockstep.cpp)
 target_include_directories(grapevine_lockstep SYSTEM PUBLIC ${EIGEN_INCLUDE})
-target_link_libraries(grapevine_lockstep PUBLIC grapevine_actors)
+target_link_libraries(grapevine_lockstep PUBLIC grapevine_actors PRIVATE grapevine_options)
 grapevine_test(actors_methods
   SOURCES
     algorithms/compressed_test.cpp algorithms/gossip_test.cpp
