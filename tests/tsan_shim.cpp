@@ -20,8 +20,13 @@ void __tsan_acquire(void*);
 void __tsan_release(void*);
 
 // Two loops that dial for the first time at once: the one that is first fills a list that is local
-// to a function of KJ's, behind a guard in that library, which nobody sees either.
-const char* __tsan_default_suppressions() { return "race:kj::_::CidrRange::CidrRange\n"; }
+// to a function of KJ's, behind a guard in that library, which nobody sees either. The queues of
+// CAF's own scheduler, of systems that are not ours, have spin locks in that library.
+const char* __tsan_default_suppressions() {
+  return "race:kj::_::CidrRange::CidrRange\n"
+         "race:caf::scheduler::worker<caf::policy::work_stealing>\n"
+         "race:caf::detail::double_ended_queue\n";
+}
 }
 
 namespace {
