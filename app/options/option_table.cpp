@@ -187,15 +187,13 @@ OptionTable rows_of_the_virtual_clock(Options& o) {
   return {
       {"latency", &s.link.latency_s, kSimulate, "T", "one-way latency of a link, in seconds"},
       {"jitter", &s.link.jitter, kSimulate, "X", "variation of the latency, as a fraction of it"},
-      {"transfer", &s.link.transfer_s, kSimulate, "T",
-       "seconds that a payload takes in addition to the latency"},
+      {"transfer", &s.link.transfer_s, kSimulate, "T", "seconds of a payload, after the latency"},
       {"bandwidth", &s.link.bandwidth, kSimulate, "B", "bytes per second of a link; 0: unlimited"},
       {"gradient-seconds", &s.gradient_s, kSimulate, "T", "seconds of a modelled gradient"},
       {"speed-spread", &s.speed_spread, kSimulate, "X",
        "sigma of a gradient's log-normal duration; the mean does not change"},
       {"target", &s.target, kSimulate, "D",
-       "stop when |pi x|, the distance of the ranks from their mean, is D times its start; 0: "
-       "never"},
+       "stop when the distance of the ranks from their mean is D times its start; 0: never"},
       {"seeds", &o.seeds, kSimulate | kReproduce, "K",
        "number of runs, with seeds from --seed on; of reproduce: 0 is each figure's own number"},
   };
