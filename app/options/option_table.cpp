@@ -35,9 +35,7 @@ OptionTable rows_of_the_run(Options& o) {
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
        "gradients: poisson, or greedy (one after the other)", Shared::by_default},
       {"pairing", choice(s.pairing, {"free", "poisson"}), kRuns, "P",
-       "exchanges: free (each rank has a clock and avoids its last partners), or poisson (each "
-       "edge has a clock)",
-       Shared::always},
+       "exchanges: free (a clock per rank, no repeats), poisson (one per edge)", Shared::always},
       {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
       {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
        "run directory; default runs/TIME-METHOD-GRAPH-SEED, of simulate none; of compare: folder "
