@@ -28,7 +28,8 @@ if(TARGET Torch::cpu)
     PRIVATE GRAPEVINE_TORCH_CUDA=$<TARGET_EXISTS:Torch::cuda>)
 
   # The bare loops are a library: whoever measures an overhead needs the same base.
-  add_library(grapevine_bare_loops STATIC EXCLUDE_FROM_ALL bench/bare_loops.cpp)
+  add_library(grapevine_bare_loops STATIC EXCLUDE_FROM_ALL
+    bench/bare_loops.cpp bench/bare_gpt.cpp)
   target_link_libraries(grapevine_bare_loops PUBLIC grapevine_models Torch::cpu
     PRIVATE grapevine_options)
   target_compile_options(grapevine_bare_loops PRIVATE -O3)

@@ -1,17 +1,21 @@
 // Grapevine compared with a training loop without it: steps per second, interleaved rounds.
 //
-//   training_bench [ROUNDS [SECONDS]]     rounds (7), and about how long a contestant runs (1)
+//   training_bench [ROUNDS [SECONDS [MODEL]]]     rounds (7), about how long a contestant runs (1),
+//                                                 cnn-small, cnn-big or gpt-char (all)
 //
 // Every contestant trains the same network on one LibTorch thread per rank, the same number of
 // steps. In each round all of them run one after the other, another one first each time; a ratio is
 // the median of the rounds' ratios, so that a machine with other work slows both sides.
-// Needs Fashion-MNIST where its package puts it.
+// The images need Fashion-MNIST where its package puts it.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -19,8 +23,10 @@
 
 #include "actors/rank/worker.hpp"
 #include "actors/run/run.hpp"
+#include "kernels/base/random.hpp"
 #include "kernels/passes/ops.hpp"
 #include "models/heap.hpp"
+#include "models/zoo.hpp"
 #include "tests/bench/bare_loops.hpp"
 
 namespace grapevine {
@@ -96,10 +102,12 @@ Work repeat(int threads, uint64_t steps, const std::function<void(int thread)>& 
   return work;
 }
 
-Contestant bare(std::string name, int ranks, int width, int batch, Update update, Order order) {
+using Bare = std::function<std::unique_ptr<BareLoop>()>;
+
+Contestant bare(std::string name, int ranks, const Bare& make) {
   auto loops = std::make_shared<std::vector<std::unique_ptr<BareLoop>>>();
   for (int r = 0; r < ranks; ++r)
-    loops->push_back(bench::make_bare_loop(width, batch, update, order));
+    loops->push_back(make());
   return {std::move(name),
           [loops, ranks](uint64_t steps) {
             return repeat(ranks, steps, [&](int r) { (*loops)[static_cast<size_t>(r)]->step(); });
@@ -107,10 +115,8 @@ Contestant bare(std::string name, int ranks, int width, int batch, Update update
           {}};
 }
 
-std::shared_ptr<Objective> network(int ranks, int width, int batch) {
-  ObjectiveSpec spec;
-  spec.model = width == 16 ? "cnn-small" : "cnn-big";
-  spec.batch = batch;
+std::shared_ptr<Objective> objective_of(const Settings& settings, int ranks) {
+  ObjectiveSpec spec = settings.objective;
   spec.ranks = spec.threads = ranks;
   auto made = make_objective(spec);
   if (made) return std::move(*made);
@@ -119,13 +125,13 @@ std::shared_ptr<Objective> network(int ranks, int width, int batch) {
 }
 
 // The objective's gradient and one fused update, without an actor: the rest is the actors' part.
-Contestant no_actors(std::string name, int width, int batch) {
+Contestant no_actors(std::string name, const Settings& settings) {
   struct Vectors {
     explicit Vectors(size_t n) : x(n, DType::f32), g(n, DType::f32), v(n, DType::f32) {}
     Buffer x, g, v;
     uint64_t index = 0;
   };
-  auto objective = network(1, width, batch);
+  auto objective = objective_of(settings, 1);
   auto vectors = std::make_shared<Vectors>(objective->layout().size());
   objective->initial_point(0, vectors->x);
   return {std::move(name),
@@ -139,16 +145,15 @@ Contestant no_actors(std::string name, int width, int batch) {
           {}};
 }
 
-Contestant grapevine(std::string name, int ranks, int width, int batch) {
-  auto objective = network(ranks, width, batch);
+Contestant grapevine(std::string name, int ranks, Settings settings) {
+  auto objective = objective_of(settings, ranks);
+  settings.topology = "complete";
+  settings.ranks = settings.threads = ranks;
+  settings.sample_s = 0;
+  settings.lr = {1e-3, Schedule::constant, 0};
   return {std::move(name),
-          [objective, ranks](uint64_t steps) {
-            Settings settings;
-            settings.topology = "complete";
-            settings.ranks = settings.threads = ranks;
-            settings.gradients = steps * static_cast<uint64_t>(ranks);
-            settings.sample_s = 0;
-            settings.lr = {1e-3, Schedule::constant, 0};
+          [objective, settings = std::move(settings)](uint64_t steps) mutable {
+            settings.gradients = steps * static_cast<uint64_t>(settings.ranks);
             Work work;
             RunHooks hooks;  // the workers are made when run() has measured a gradient or two
             hooks.make_worker = [&work](caf::actor_system& system, WorkerDependencies deps) {
@@ -190,17 +195,13 @@ void print_ratio(const Contestant& ours, const Contestant& other, double require
   std::printf(required > 0 ? ", required %.2f\n" : ", for information\n", required);
 }
 
-void compete(const char* title, int width, int batch, int rounds, double seconds) {
-  const Order fast = Order::channels_last;
-  std::vector<Contestant> all;
-  all.push_back(bare("bare, torch::optim::SGD", 1, width, batch, Update::torch_sgd, fast));
-  all.push_back(bare("bare, fused update", 1, width, batch, Update::fused, fast));
-  all.push_back(bare("bare, SGD, plain layout", 1, width, batch, Update::torch_sgd, Order::plain));
-  all.push_back(no_actors("objective and fused update", width, batch));
-  all.push_back(grapevine("Grapevine, 1 rank", 1, width, batch));
-  all.push_back(bare("2 bare, torch::optim::SGD", 2, width, batch, Update::torch_sgd, fast));
-  all.push_back(bare("2 bare, fused update", 2, width, batch, Update::fused, fast));
-  all.push_back(grapevine("Grapevine, 2 ranks", 2, width, batch));
+struct Bound {
+  size_t ours, other;  // contestants
+  double required;     // 0: none
+};
+
+void compete(const char* title, std::vector<Contestant> all, const std::vector<Bound>& bounds,
+             int rounds, double seconds) {
   for (Contestant& c : all)
     c.run(20);  // LibTorch prepares its kernels, the heap grows
   const Work pace = all[1].run(50);
@@ -221,12 +222,67 @@ void compete(const char* title, int width, int batch, int rounds, double seconds
                 median_of(c, &Reading::system_ms), median_of(c, &Reading::switches),
                 median_of(c, &Reading::faults), median_of(c, &Reading::exchanges));
   }
-  print_ratio(all[4], all[0], 0.97);
-  print_ratio(all[4], all[1], 0.95);
-  print_ratio(all[4], all[3], 0);
-  print_ratio(all[4], all[2], width == 32 ? 1.4 : 0);
-  print_ratio(all[7], all[5], 0.95);
-  print_ratio(all[7], all[6], 0);
+  for (const Bound& b : bounds)
+    print_ratio(all[b.ours], all[b.other], b.required);
+}
+
+void compete_on_images(const char* title, int width, int batch, int rounds, double seconds) {
+  const auto loop = [=](Update update, Order order) {
+    return [=] { return bench::make_bare_loop(width, batch, update, order); };
+  };
+  const Bare sgd = loop(Update::torch_sgd, Order::channels_last);
+  const Bare fused = loop(Update::fused, Order::channels_last);
+  Settings settings;
+  settings.objective.model = width == 16 ? "cnn-small" : "cnn-big";
+  settings.objective.batch = batch;
+  std::vector<Contestant> all;
+  all.push_back(bare("bare, torch::optim::SGD", 1, sgd));
+  all.push_back(bare("bare, fused update", 1, fused));
+  all.push_back(bare("bare, SGD, plain layout", 1, loop(Update::torch_sgd, Order::plain)));
+  all.push_back(no_actors("objective and fused update", settings));
+  all.push_back(grapevine("Grapevine, 1 rank", 1, settings));
+  all.push_back(bare("2 bare, torch::optim::SGD", 2, sgd));
+  all.push_back(bare("2 bare, fused update", 2, fused));
+  all.push_back(grapevine("Grapevine, 2 ranks", 2, settings));
+  const double plain = width == 32 ? 1.4 : 0;
+  compete(title, std::move(all),
+          {{4, 0, 0.97}, {4, 1, 0.95}, {4, 3, 0}, {4, 2, plain}, {7, 5, 0.95}, {7, 6, 0}}, rounds,
+          seconds);
+}
+
+// As many characters as Tiny Shakespeare has, in a file that the caller deletes.
+std::string write_noise() {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("training_bench." + std::to_string(getpid()) + ".txt");
+  std::ofstream out(path);
+  Random random(1, 0, Purpose::test);
+  for (int k = 0; k < 1'000'000; ++k)
+    out.put(static_cast<char>('0' + random.below(65)));
+  return path;
+}
+
+void compete_on_text(const char* title, int batch, int rounds, double seconds) {
+  const Bare loop = [=] { return bench::make_bare_gpt(batch); };
+  const std::string text = write_noise();
+  Settings settings;
+  settings.objective.model = kTransformerModel;
+  settings.objective.dataset = "text:" + text;
+  settings.objective.batch = batch;
+  settings.objective.clip = 1;
+  settings.objective.decay_norms_and_biases = false;
+  settings.rule.optimizer = {.weight_decay = 0.1, .kind = OptimizerKind::adamw, .beta2 = 0.99};
+  Settings local = settings;
+  local.inner_steps = 30;
+  std::vector<Contestant> all;
+  all.push_back(bare("bare, torch::optim::AdamW", 1, loop));
+  all.push_back(grapevine("Grapevine, 1 rank", 1, settings));
+  all.push_back(grapevine("Grapevine, 1 rank, 30 inner steps", 1, local));
+  all.push_back(bare("2 bare, torch::optim::AdamW", 2, loop));
+  all.push_back(grapevine("Grapevine, 2 ranks", 2, settings));
+  all.push_back(grapevine("Grapevine, 2 ranks, 30 inner steps", 2, local));
+  std::filesystem::remove(text);
+  compete(title, std::move(all), {{1, 0, 0.952}, {2, 0, 0.952}, {4, 3, 0}, {5, 3, 0}}, rounds,
+          seconds);
 }
 
 }  // namespace
@@ -236,10 +292,17 @@ int main(int argc, char** argv) {
   grapevine::prepare_heap();
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 1;
-  if (rounds < 1 || !(seconds > 0)) {
-    std::fprintf(stderr, "usage: training_bench [ROUNDS [SECONDS]], both above 0\n");
+  const std::string model = argc > 3 ? argv[3] : "all";
+  const auto asked = [&](const char* name) { return model == "all" || model == name; };
+  const bool is_known = asked("cnn-small") || asked("cnn-big") || asked("gpt-char");
+  if (rounds < 1 || !(seconds > 0) || !is_known) {
+    std::fprintf(stderr,
+                 "usage: training_bench [ROUNDS [SECONDS [MODEL]]], numbers above 0, MODEL "
+                 "cnn-small, cnn-big, gpt-char or all\n");
     return 2;
   }
-  grapevine::compete("cnn-small, batch 16", 16, 16, rounds, seconds);
-  grapevine::compete("cnn-big, batch 32", 32, 32, rounds, seconds);
+  if (asked("cnn-small"))
+    grapevine::compete_on_images("cnn-small, batch 16", 16, 16, rounds, seconds);
+  if (asked("cnn-big")) grapevine::compete_on_images("cnn-big, batch 32", 32, 32, rounds, seconds);
+  if (asked("gpt-char")) grapevine::compete_on_text("gpt-char, batch 12", 12, rounds, seconds);
 }
