@@ -90,9 +90,8 @@ size_t FactorPlan::message_size(uint32_t version) const {
   return (version % 2 == 0 ? p_size_ : q_size_) + (carries_raw(version) ? raw_size_ : 0);
 }
 
-size_t FactorPlan::message_bytes() const {
-  return std::max({message_size(0), message_size(1), message_size(spec_.iterations)}) *
-         size_of(dtype_);
+size_t FactorPlan::largest_message() const {
+  return std::max({message_size(0), message_size(1), message_size(spec_.iterations)});
 }
 
 // --- one edge
@@ -113,9 +112,10 @@ EdgeFactors::EdgeFactors(const Execution& execution, std::shared_ptr<const Facto
   prepare();
 }
 
-void EdgeFactors::encode(ConstVec x, Payload& out) const {
+void EdgeFactors::encode(ConstVec x, Payload& out, Vec exact) const {
   const FactorPlan& plan = *plan_;
-  Vec message = out.writable(plan.dtype_, plan.message_size(version()));
+  const size_t size = plan.message_size(version());
+  const Vec message = exact ? exact.part(0, size) : out.writable(plan.dtype_, size);
   out.version = version();
   for (const FactorPlan::Matrix& m : plan.matrices_) {
     const size_t p_count = m.shape.rows * m.shape.rank, q_count = m.shape.columns * m.shape.rank;
@@ -127,12 +127,14 @@ void EdgeFactors::encode(ConstVec x, Payload& out) const {
                        message.part(m.q, q_count));
     }
   }
-  if (!plan.carries_raw(version())) return;
-  size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
-  for (const FactorPlan::Run& run : plan.raw_) {
-    scale(execution_, 1, x.part(run.offset, run.count), message.part(place, run.count));
-    place += run.count;
+  if (plan.carries_raw(version())) {
+    size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
+    for (const FactorPlan::Run& run : plan.raw_) {
+      scale(execution_, 1, x.part(run.offset, run.count), message.part(place, run.count));
+      place += run.count;
+    }
   }
+  if (exact) extrapolate(execution_, 0, message, {}, out.writable(DType::bf16, size));
 }
 
 bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, double alpha,
@@ -149,12 +151,12 @@ bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, d
     return v ? Vec(v.part(first, count)) : Vec{};
   };
   size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
-  if (place > 0) {  // the new factor, with the sign of the higher rank
-    const Term difference[] = {{higher_ ? 1.0 : -1.0, mine.part(0, place)},
-                               {higher_ ? -1.0 : 1.0, theirs.part(0, place)}};
-    combine(execution_, difference, sends_p() ? p_.vec() : q_.vec());
-  }
   const double sign = higher_ ? 1 : -1;
+  if (place > 0) {  // the new factor, with the sign of the higher rank
+    const Vec factor = sends_p() ? p_ : q_;
+    fill(execution_, 0, factor);
+    mix_and_jump(execution_, 0, -sign, 0, mine.part(0, place), theirs.part(0, place), factor, {});
+  }
   for (const FactorPlan::Matrix& m : plan.matrices_) {
     mix_and_add_low_rank(execution_, m.shape, c, -sign * alpha, -sign * alpha_tilde,
                          std::as_const(p_).vec().part(m.p, m.shape.rows * m.shape.rank),
@@ -209,12 +211,15 @@ void EdgeFactors::name(RuleState& state) {
 
 // --- the edges of a rank
 
-PairFactors::PairFactors(const RuleContext& context)
+PairFactors::PairFactors(const RuleContext& context, DType sent_as)
     : execution_(context.execution),
       plan_(std::make_shared<FactorPlan>(context.layout,
                                          *parse_power_gossip(context.settings.compress))),
       seed_(context.seed),
-      rank_(context.rank) {}
+      rank_(context.rank),
+      sent_as_(sent_as),
+      exact_(execution_, sent_as == context.layout.dtype() ? 0 : plan_->largest_message(),
+             context.layout.dtype()) {}
 
 EdgeFactors& PairFactors::at(const ExchangeKey& key) {
   const auto found =
@@ -232,10 +237,11 @@ EdgeFactors& PairFactors::at(const ExchangeKey& key) {
 
 void PairFactors::write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde,
                         Payload& out) {
-  if (!x_tilde) return at(key).encode(x, out);
+  const Vec exact = exact_.size() > 0 ? exact_.vec() : Vec{};
+  if (!x_tilde) return at(key).encode(x, out, exact);
   if (mixed_.size() == 0) mixed_ = Buffer(execution_, x.size, x.dtype);
   extrapolate(execution_, c, x, x_tilde, mixed_);
-  at(key).encode(mixed_, out);
+  at(key).encode(mixed_, out, exact);
 }
 
 void PairFactors::name(RuleState& state) {

@@ -58,8 +58,8 @@ class FactorPlan {
 
   /// Elements in the message of an end that has made `version` iterations.
   size_t message_size(uint32_t version) const;
-  /// Bytes of the largest message.
-  size_t message_bytes() const;
+  /// Elements of the largest message.
+  size_t largest_message() const;
 
  private:
   friend class EdgeFactors;
@@ -87,8 +87,9 @@ class EdgeFactors {
   EdgeFactors(const Execution&, std::shared_ptr<const FactorPlan>, uint64_t seed, int rank,
               const ExchangeKey& edge);
 
-  /// Writes the message of x. Changes nothing.
-  void encode(ConstVec x, Payload& out) const;
+  /// Writes the message of x. Changes nothing. With `exact`, memory of x's type for the largest
+  /// message, the message is rounded to bf16.
+  void encode(ConstVec x, Payload& out, Vec exact = {}) const;
 
   /// One iteration, from the messages that crossed: mixes by c (kernels/passes/ops.hpp), then x -=
   /// alpha m, x~ -= alpha_tilde m; without x~ no mixing. False: the ends differed, and only the
@@ -118,9 +119,10 @@ class EdgeFactors {
 /// The edges of one rank of a pairwise method: factors per peer, new ones for each incarnation.
 class PairFactors {
  public:
-  explicit PairFactors(const RuleContext&);  // REQUIRES: compress is a valid spec
+  PairFactors(const RuleContext&, DType sent_as);  // REQUIRES: compress is a valid spec
 
-  size_t bytes() const { return plan_->message_bytes(); }  // of the largest message
+  /// Of the largest message.
+  size_t bytes() const { return plan_->largest_message() * size_of(sent_as_); }
   /// The message of x mixed by c (kernels/passes/ops.hpp); without x~, of x itself.
   void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out);
   /// As EdgeFactors::jump. If it returns false, `reseeded` grows.
@@ -139,7 +141,9 @@ class PairFactors {
   int rank_;
   uint64_t reseeded_ = 0;
   std::vector<EdgeFactors> edges_;  // by rising peer
-  Buffer mixed_;                    // x at a snapshot, if the rule has x~
+  DType sent_as_;
+  Buffer mixed_;  // x at a snapshot, if the rule has x~
+  Buffer exact_;  // a message before it is rounded
 };
 
 }  // namespace grapevine

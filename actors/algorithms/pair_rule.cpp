@@ -15,27 +15,34 @@ namespace grapevine {
 /// Random parts, the same at both ends of an exchange.
 class PairParts {
  public:
-  explicit PairParts(const RuleContext& c)
+  PairParts(const RuleContext& c, DType sent_as)
       : execution_(c.execution),
         rank_(c.rank),
-        part_(c),
-        sent_(execution_, c.layout.size(), c.layout.dtype()),
-        received_(execution_, c.layout.size(), c.layout.dtype()) {}
+        random_(c),
+        sent_as_(sent_as),
+        part_(execution_, random_.size(), c.layout.dtype()),
+        whole_(execution_, c.layout.size(), c.layout.dtype()),
+        zeros_(execution_, c.layout.size(), c.layout.dtype()) {
+    fill(execution_, 0, zeros_);
+  }
 
-  size_t bytes() const { return part_.size() * size_of(sent_.dtype()); }
+  size_t bytes() const { return random_.size() * size_of(sent_as_); }
 
   void write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde, Payload& out) {
-    extrapolate(execution_, c, x, x_tilde, sent_);
-    part_.take(number_of(key), sent_, out.writable(sent_.dtype(), part_.size()));
+    extrapolate(execution_, c, x, x_tilde, whole_);
+    random_.take(number_of(key), whole_, part_);
+    extrapolate(execution_, 0, part_, {}, out.writable(sent_as_, part_.size()));
   }
 
   bool jump(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,
             double alpha, double alpha_tilde, Vec x, Vec x_tilde) {
     for (const Payload* payload : {&sent, &received})
-      if (payload->dtype != sent_.dtype() || payload->count != part_.size()) return false;
-    spread(key, sent, sent_);
-    spread(key, received, received_);
-    mix_and_jump(execution_, c, alpha, alpha_tilde, sent_, received_, x, x_tilde);
+      if (payload->dtype != sent_as_ || payload->count != part_.size()) return false;
+    fill(execution_, 0, part_);  // the difference of the parts
+    mix_and_jump(execution_, 0, -1, 0, sent.vec(), received.vec(), part_, {});
+    fill(execution_, 0, whole_);
+    random_.add(number_of(key), 1, part_, whole_);
+    mix_and_jump(execution_, c, alpha, alpha_tilde, whole_, zeros_, x, x_tilde);
     return true;
   }
 
@@ -50,15 +57,12 @@ class PairParts {
     return folded(number, key.number);
   }
 
-  void spread(const ExchangeKey& key, const Payload& part, Vec whole) {
-    fill(execution_, 0, whole);
-    part_.add(number_of(key), 1, part.vec(), whole);
-  }
-
   Execution execution_;
   int rank_;
-  RandomPart part_;
-  Buffer sent_, received_;
+  RandomPart random_;
+  DType sent_as_;
+  Buffer part_;           // x or m there
+  Buffer whole_, zeros_;  // x mixed or m
 };
 
 /// One of the two is set.
@@ -75,9 +79,9 @@ PairRule::PairRule(const RuleContext& context)
   const std::string& compress = context.settings.compress;
   if (!compress.empty()) lossy_ = std::make_unique<Lossy>();
   if (Spec(compress).name == "random") {
-    lossy_->parts = std::make_unique<PairParts>(context);
+    lossy_->parts = std::make_unique<PairParts>(context, sent_as_);
   } else if (!compress.empty()) {
-    lossy_->factors = std::make_unique<PairFactors>(context);
+    lossy_->factors = std::make_unique<PairFactors>(context, sent_as_);
   }
   scale(execution_, 1, context.x, x_);
 }

@@ -1,17 +1,16 @@
 // PairRule: the common base of the pairwise rules: x, a local optimizer, and how the difference m =
 // x_i - x_j of an exchange is sent and applied.
 //
-//   whole models      m is the difference of the two vectors as sent. With wire bf16 both ends
-//                     round what they send to bf16, which halves the bytes
+//   whole models      m is the difference of the two vectors as sent
 //   low-rank factors  compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of
 //                     edge_factors.hpp, and m the low-rank difference that both ends compute from
 //                     the two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
 //   a random part     compress=random:P: m is the difference in that part, and 0 elsewhere. Both
 //                     ends draw the same places from (seed, edge, exchange) (random_part.hpp)
 //
-// Both ends compute the same m, with opposite signs, from the same two messages. Memory: x and the
-// optimizer. Factors need their own memory and, in a rule with x~, one more x. Random parts need
-// two more x.
+// With wire bf16 both ends round what they send to bf16, which halves the bytes. Both ends compute
+// the same m, with opposite signs, from the same two messages. Memory: x and the optimizer. Factors
+// need their own memory and, in a rule with x~, one more x. Random parts need two more x.
 #pragma once
 #include <memory>
 
@@ -52,7 +51,7 @@ class PairRule : public PairwiseRule {
   Buffer x_;
 
  private:
-  DType sent_as_;  // type of whole models
+  DType sent_as_;  // type of messages
   struct Lossy;
   PairFactors* factors() const;
 

@@ -36,7 +36,9 @@ class PowerGossip final : public RoundRule {
   void enter(const Neighbourhood&) override;
   int phases() const override { return phases_; }
   bool broadcasts() const override { return false; }
-  size_t message_bytes() const override { return plan_->message_bytes(); }
+  size_t message_bytes() const override {
+    return plan_->largest_message() * size_of(layout_.dtype());
+  }
   void write(int phase, size_t edge, Payload& out) override;
   /// The norm of the difference, as far as the two messages show it.
   double distance(size_t edge, const Payload&) override;

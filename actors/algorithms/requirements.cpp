@@ -94,11 +94,9 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
     return user_error(fmt::format("optimizer is {} with method {}, accepted: sgd",
                                   settings.optimizer.kind == OptimizerKind::adam ? "adam" : "adamw",
                                   method.name));
-  if (settings.wire == Wire::bf16 &&
-      (method.pattern != Pattern::pairwise || !settings.compress.empty()))
+  if (settings.wire == Wire::bf16 && method.pattern != Pattern::pairwise)
     return user_error(fmt::format(
-        "wire is bf16, method {} accepts: full; bf16 goes with methods of pairs (a2cid2, ad_psgd), "
-        "without compress",
+        "wire is bf16, method {} accepts: full; bf16 goes with methods of pairs (a2cid2, ad_psgd)",
         method.name));
   if (method.relays) {
     if (Status fits = check_trees(graph); !fits) return fits;

@@ -28,7 +28,7 @@ enum class Missing {
   shrink,       // continue; its weight is lost (an error of a published code, kept for comparison)
 };
 
-/// How whole models are sent in pairs: in their own type, or rounded to bf16.
+/// How the messages of pairs are sent: in the type of the model, or rounded to bf16.
 enum class Wire { full, bf16 };
 
 /// The settings of methods. Each rule reads those that it needs; the registry refuses the others.

@@ -120,7 +120,7 @@ OptionTable rows_of_the_method(Options& o) {
       {"compress", &s.rule.compress, kSized, "SPEC",
        "compression of gossip: powergossip:rank=1, random:0.01, top-k:0.01, sign, quantise:4, ..."},
       {"wire", choice(s.rule.wire, {"full", "bf16"}), kSized, "NAME",
-       "how pairs send models: full, or bf16 (rounded, half the bytes)"},
+       "how pairs send numbers: full, or bf16 (rounded, half the bytes)"},
       {"gamma", &s.rule.gamma, kRuns, "X",
        "step size of gossip; 0: the best one for the graph and its weights"},
       {"weights", &s.weights, kRuns, "SPEC",

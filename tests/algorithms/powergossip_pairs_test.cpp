@@ -20,7 +20,7 @@ TEST_CASE("both ends of an edge have equal factors at equal versions, whatever i
     const Buffer probe = buffer_of(normal_row(random, layout.size()), dtype);
     EdgeFactors ends[2] = {{{}, plan, 9, 3, {.peer = 5, .incarnation = 1, .peer_incarnation = 2}},
                            {{}, plan, 9, 5, {.peer = 3, .incarnation = 2, .peer_incarnation = 1}}};
-    SnapshotPool pool(plan->message_bytes(), DType::bytes, 4);
+    SnapshotPool pool(plan->largest_message() * size_of(dtype), DType::bytes, 4);
     int in_step = 0, anew[2] = {0, 0};
     for (int exchange = 0; exchange < 10000; ++exchange) {
       Payload sent[2] = {{pool.take()}, {pool.take()}}, probed[2] = {{pool.take()}, {pool.take()}};
@@ -60,11 +60,14 @@ struct RandomExchanges {
     ExchangeKey key(size_t end) const { return {ends[1 - end], 4, 4, number}; }
   };
 
-  RandomExchanges(const std::string& method, const ParameterLayout& layout, uint64_t seed)
+  RandomExchanges(const std::string& method, const ParameterLayout& layout, uint64_t seed,
+                  Wire wire = Wire::full)
       : random(seed, 3, Purpose::test), size(layout.size()), dtype(layout.dtype()) {
+    RuleSettings settings = power("powergossip");
+    settings.wire = wire;
     for (int rank = 0; rank < kRanks; ++rank) {
       const Buffer x = buffer_of(normal_row(random, size), dtype);
-      auto rule = method_named(method).make({rank, seed, layout, {}, power("powergossip"), x});
+      auto rule = method_named(method).make({rank, seed, layout, {}, settings, x});
       rules.emplace_back(dynamic_cast<PairwiseRule*>(rule.release()));
       rules.back()->set_eta(0, method == "a2cid2" ? 0.4 : 0);
       edges.push_back({{rank, (rank + 1) % kRanks}, 1, {}, {}});
@@ -136,10 +139,12 @@ struct RandomExchanges {
 
 TEST_CASE("pairwise PowerGossip keeps its sum and its factors equal over 10,000 late exchanges") {
   for (const char* method : {"ad_psgd", "a2cid2"}) {
-    for (const DType dtype : {DType::f64, DType::f32}) {
-      INFO(method << (dtype == DType::f64 ? " f64" : " f32"));
+    for (const auto& [dtype, wire] :
+         {std::pair(DType::f64, Wire::full), {DType::f32, Wire::full}, {DType::f64, Wire::bf16}}) {
+      INFO(method << (dtype == DType::f64 ? " f64" : " f32")
+                  << (wire == Wire::full ? "" : " bf16"));
       const ParameterLayout layout = mixed(dtype);
-      RandomExchanges run(method, layout, 10);
+      RandomExchanges run(method, layout, 10, wire);
       run.steps = Row::Zero(static_cast<Eigen::Index>(layout.size()));
       const Row before = run.conserved();
       run.events_until(20000);
@@ -157,6 +162,7 @@ TEST_CASE("pairwise PowerGossip keeps its sum and its factors equal over 10,000 
         for (const size_t end : {0, 1})
           run.rule(e, end).snapshot(run.now, e.key(end), {}, seen[end]);
         CHECK(seen[0].version == e.number - 1);
+        CHECK(seen[0].dtype == (wire == Wire::full ? dtype : DType::bf16));
         CHECK(same_bits(seen[0].vec(), seen[1].vec()));
       }
     }
@@ -164,9 +170,10 @@ TEST_CASE("pairwise PowerGossip keeps its sum and its factors equal over 10,000 
 }
 
 TEST_CASE("pairwise PowerGossip brings ranks together") {
-  for (const char* method : {"ad_psgd", "a2cid2"}) {
+  for (const auto& [method, wire] :
+       {std::pair("ad_psgd", Wire::full), {"a2cid2", Wire::full}, {"a2cid2", Wire::bf16}}) {
     const ParameterLayout layout = mixed(DType::f64);
-    RandomExchanges run(method, layout, 11);
+    RandomExchanges run(method, layout, 11, wire);
     const auto spread = [&] {
       Eigen::MatrixXd all(RandomExchanges::kRanks, static_cast<Eigen::Index>(layout.size()));
       for (int rank = 0; rank < RandomExchanges::kRanks; ++rank)

@@ -45,6 +45,8 @@ constexpr Run kRuns[] = {
     {"ad_psgd", "ring", "star", "powergossip:rank=1"},
     {"a2cid2", "ring", "complete", "", Wire::bf16},
     {"ad_psgd", "ring", "star", "", Wire::bf16},
+    {"a2cid2", "ring", "complete", "powergossip:rank=2", Wire::bf16},
+    {"ad_psgd", "ring", "star", "random:0.3", Wire::bf16},
     {"noloco", "ring", "complete", ""},
     {"gasloc", "ring", "complete", ""},
 };

@@ -88,8 +88,10 @@ TEST_CASE("gradients, momentum, loss and repeated frames leave the sum of x + x~
 }
 
 TEST_CASE("models sent in bf16 are half the bytes, keep the sum exact, and training succeeds") {
-  for (const char* method : {"a2cid2", "ad_psgd"}) {
+  for (const auto& [method, compress] :
+       {std::pair("a2cid2", ""), {"a2cid2", "random:0.5"}, {"ad_psgd", ""}}) {
     Settings s = training("ring", 8, method);
+    s.rule.compress = compress;
     s.objective.dim = 512;
     s.objective.noise = 0;
     s.plan.link_faults = {loss_of(FrameClass::all, 0.1)};
@@ -99,7 +101,7 @@ TEST_CASE("models sent in bf16 are half the bytes, keep the sum exact, and train
     const RunResult full = simulate_one(s, 1);
     s.rule.wire = Wire::bf16;
     const RunResult r = simulate_one(s, 1);
-    INFO(method);
+    INFO(method << " " << compress);
     CHECK(r.outcome.conserved_error < 1e-11);
     CHECK(r.outcome.quiet);
     CHECK(r.outcome.gradients == s.gradients);
