@@ -23,7 +23,7 @@ const char kCompareFooter[] =
     "  until = 500\n"
     "  seeds = [1, 2, 3]                 # or seeds = 3\n"
     "  topology = [\"ring\", \"torus:4x4\"]  # any option may be a list\n"
-    "  target_suboptimality = 1e-3       # or target_accuracy = 0.85\n"
+    "  target_suboptimality = 1e-3       # or target_accuracy, target_test_loss\n"
     "  [[method]]\n"
     "  name = \"d_psgd\"\n"
     "  [[method]]\n"

@@ -112,7 +112,9 @@ void add_ranks(const std::vector<std::vector<std::vector<ErrorPoint>>>& of_rank,
 
 }  // namespace
 
+// A sample has the bytes, and a test at the same time has the loss.
 std::vector<ErrorPoint> error_curve(const Measure& measure, const Json& result) {
+  const Json tests = result.value("tests", Json::array());
   std::vector<ErrorPoint> curve;
   auto add = [&](const Json& from, const char* at) {
     const double value = number_in(from, measure.name);
@@ -120,20 +122,26 @@ std::vector<ErrorPoint> error_curve(const Measure& measure, const Json& result) 
       curve.push_back(
           {number_in(from, at), number_in(from, "bytes"), number_in(from, "gradients"), value});
   };
-  if (const auto samples = result.find("samples"); samples != result.end())
-    for (const Json& sample : *samples)
-      add(sample, "at");
+  auto test = tests.begin();
+  for (Json sample : result.value("samples", Json::array())) {
+    const double at = number_in(sample, "at");
+    while (test != tests.end() && number_in(*test, "tested_at") < at)
+      ++test;
+    if (test != tests.end() && number_in(*test, "tested_at") == at) sample.update(*test);
+    add(sample, "at");
+  }
   add(result, "virtual_seconds");
   return curve;
 }
 
 std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
-  const bool tests = job.measure.more_is_better;
-  std::string name = tests ? "test error" : job.measure.name;
+  const bool is_accuracy = job.measure.more_is_better;
+  std::string name = is_accuracy ? "test error" : job.measure.name;
   std::replace(name.begin(), name.end(), '_', ' ');
-  Panel by_gradients{name, "gradients", false, !tests, false, {}};
-  Panel by_bytes{name, "bytes sent", true, !tests, true, {}};
-  Panel by_time{name, "virtual seconds", false, !tests, false, {}};
+  const bool log_y = !is_accuracy && job.measure.name != "test_loss";
+  Panel by_gradients{name, "gradients", false, log_y, false, {}};
+  Panel by_bytes{name, "bytes sent", true, log_y, true, {}};
+  Panel by_time{name, "virtual seconds", false, log_y, false, {}};
   for (size_t k = 0; k < job.cells.size();) {
     const std::string& group = job.cells[k].group;
     std::vector<std::vector<ErrorPoint>> curves;
@@ -145,7 +153,7 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
     Series gradients{group, {}, {}, curve.deviation};
     Series bytes = gradients, time = gradients;
     for (const ErrorPoint& p : curve.mean) {
-      const double error = tests ? 1 - p.value : p.value;
+      const double error = is_accuracy ? 1 - p.value : p.value;
       gradients.x.push_back(p.gradients);
       gradients.y.push_back(error);
       bytes.x.push_back(p.bytes);

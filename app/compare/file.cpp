@@ -10,7 +10,7 @@
 namespace grapevine {
 namespace {
 
-const char* const kTargets[] = {"target_accuracy", "target_suboptimality",
+const char* const kTargets[] = {"target_accuracy", "target_test_loss", "target_suboptimality",
                                 "target_consensus_distance"};
 constexpr uint64_t kMostSeeds = 100000;
 

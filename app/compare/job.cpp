@@ -15,6 +15,7 @@
 #include "app/run/execute.hpp"
 #include "kernels/base/printable.hpp"
 #include "kernels/memory/hash.hpp"
+#include "models/zoo.hpp"
 
 namespace grapevine {
 namespace {
@@ -146,10 +147,12 @@ Status add_target(const JobFile& file, Job& job) {
 
 }  // namespace
 
-Measure measure_of(const std::string& objective) {
-  if (objective == "network") return {"accuracy", true};
+Measure measure_of(const ObjectiveSpec& spec) {
+  const std::string& objective = spec.objective;
   if (objective == "consensus" || objective == "matrix") return {"consensus_distance", false};
-  return {"suboptimality", false};
+  if (objective != "network") return {"suboptimality", false};
+  if (spec.loss == "mse" || reads_text(spec.model)) return {"test_loss", false};
+  return {"accuracy", true};
 }
 
 Result<Job> read_job(const std::string& path) {
@@ -179,9 +182,9 @@ Result<Job> read_job(const std::string& path) {
         fmt::format("{}: objectives \"{}\" and \"{}\" in one job, accepted: one objective", path,
                     objective, other));
   }
-  job.measure = measure_of(objective);
-  if (Status ok = add_target(*file, job); !ok) return ok.error();
   if (Status ok = check_data(job.cells, path); !ok) return ok.error();
+  job.measure = measure_of(job.cells[0].options.settings.objective);
+  if (Status ok = add_target(*file, job); !ok) return ok.error();
   return job;
 }
 

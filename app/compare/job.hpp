@@ -4,7 +4,7 @@
 //   objective = "quadratic"            # any option of simulate, for all cells
 //   partition = ["iid", "label"]       # a list: one cell for each value
 //   seeds = [1, 2, 3]                  # or a number: this many, from `seed` on
-//   target_suboptimality = 1e-3        # or target_accuracy, target_consensus_distance
+//   target_suboptimality = 1e-3        # or a target of another measure (below)
 //   [[method]]
 //   name = "relaysgd"                  # and any option, which replaces the shared one
 //   topology = "chain"
@@ -31,8 +31,9 @@ struct Cell {
   std::string id;   // names its files; ends in a hash of all that its run depends on
 };
 
-/// The measure of a job's runs: "accuracy" for networks, "suboptimality" for analytic objectives,
-/// "consensus_distance" if ranks only gossip.
+/// The measure of a job's runs: "accuracy" for networks that tell classes apart, "test_loss" for
+/// language models and mean squares, "suboptimality" for analytic objectives, "consensus_distance"
+/// if ranks only gossip.
 struct Measure {
   std::string name;
   bool more_is_better = false;
@@ -40,7 +41,7 @@ struct Measure {
     return more_is_better ? value >= target : value <= target;
   }
 };
-Measure measure_of(const std::string& objective);
+Measure measure_of(const ObjectiveSpec&);
 
 struct Job {
   std::string path;

@@ -18,6 +18,9 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+// Losses of language models differ in the third digit.
+std::string as_loss(double loss) { return fmt::format("{:.4g}", loss); }
+
 // A number that every run has or may have.
 struct Figure {
   const char* name;     // in JSON
@@ -29,6 +32,7 @@ struct Figure {
 const Figure kFigures[] = {
     {"accuracy", "accuracy", as_percent, true},
     {"worst_rank_accuracy", "worst rank", as_percent, false},
+    {"test_loss", "loss", as_loss, true},
     {"suboptimality", "suboptimality", as_short, true},
     {"consensus_distance", "consensus", as_short, false},
     {"messages", "messages", with_commas, false},
@@ -39,6 +43,7 @@ const Figure kFigures[] = {
     {"bytes_to_target", "bytes to it", as_bytes, false},
 };
 constexpr size_t kCount = std::size(kFigures), kToTarget = kCount - 2;
+constexpr size_t kLoss = 2, kSuboptimality = 3;
 
 std::vector<double> figures_of(const Job& job, const Json& record) {
   std::vector<double> figures(kCount, kNone);
@@ -46,8 +51,10 @@ std::vector<double> figures_of(const Job& job, const Json& record) {
   const Json& result = record.at("result");
   for (size_t k = 0; k < kToTarget; ++k)
     figures[k] = number_in(result, kFigures[k].name);
-  // Gossip alone has no suboptimality.
-  if (job.measure.name == "consensus_distance") figures[2] = kNone;
+  // The loss of an analytic objective is its suboptimality. Gossip alone has neither.
+  const std::string& measure = job.measure.name;
+  if (measure == "suboptimality" || measure == "consensus_distance") figures[kLoss] = kNone;
+  if (measure == "consensus_distance") figures[kSuboptimality] = kNone;
   for (const ErrorPoint& p : error_curve(job.measure, result)) {
     if (!job.measure.reached(p.value, job.target)) continue;
     figures[kToTarget] = p.at_s;
@@ -117,13 +124,18 @@ void print_rows(const std::vector<std::vector<std::string>>& rows) {
   }
 }
 
+size_t figure_of(const Job& job) {
+  size_t k = 0;
+  while (job.measure.name != kFigures[k].name)
+    ++k;
+  return k;
+}
+
 std::string target_text(const Job& job) {
   const char* than = job.measure.more_is_better ? " of " : " of at most ";
   std::string name = job.measure.name;
   std::replace(name.begin(), name.end(), '_', ' ');
-  const std::string value =
-      job.measure.more_is_better ? as_percent(job.target) : as_short(job.target);
-  return name + than + value;
+  return name + than + kFigures[figure_of(job)].text(job.target);
 }
 
 // As the run reported them, so that counts stay integers.
@@ -174,13 +186,6 @@ Json cells_json(const Job& job, const JobOutcome& outcome, const Comparison& com
     cells.push_back(std::move(object));
   }
   return cells;
-}
-
-size_t figure_of(const Job& job) {
-  size_t k = 0;
-  while (job.measure.name != kFigures[k].name)
-    ++k;
-  return k;
 }
 
 std::vector<BestStepSize> best_step_sizes(const Job& job, const std::vector<GroupFigures>& groups) {

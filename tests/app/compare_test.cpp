@@ -446,4 +446,27 @@ TEST_CASE("networks are compared by accuracy, over partitions, and by the way to
   }
   CHECK(compared["cells"][1]["group"] == "a2cid2, partition label");
 }
+
+TEST_CASE("language models are compared by their loss, at equal bytes too") {
+  const Scratch scratch;
+  std::string words;
+  for (int k = 0; k < 400; ++k)
+    words += "to be or not to be\n";
+  const std::string text = scratch.file("book.txt", words);
+  const std::string job = scratch.file(
+      "job.toml",
+      "objective = \"network\"\nmodel = \"gpt:1x1x16,ctx=8\"\ndataset = \"text:" + text +
+          "\"\nranks = 2\nbatch = 4\nlr = 0.1\ngradients = 200\n"
+          "topology = \"chain\"\ntarget_test_loss = 2.5\nmethod = \"a2cid2\"\n");
+  const json compared = json_of("compare " + job);
+  CHECK(compared["measure"] == "test_loss");
+  const json& cell = compared["cells"][0];
+  CHECK(cell["test_loss"].get<double>() < 2.5);
+  CHECK(cell["bytes_to_target"].get<double>() > 0);
+  CHECK(cell["bytes_to_target"].get<double>() < cell["bytes"].get<double>());
+  const Ran ran = run_grapevine("compare " + job + " --quiet");
+  CHECK_THAT(ran.out,
+             Catch::Contains("target: test loss of at most 2.5") && Catch::Contains("  loss  "));
+  CHECK_THAT(text_of(scratch.path("job.results/compare.svg")), Catch::Contains("test loss"));
+}
 #endif
