@@ -305,7 +305,7 @@ CommandLine read_command_line(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     for (CLI::App* sub : subs)
-      if (sub->parsed()) return sub->help();
+      if (sub->parsed()) return sub->help(app.get_name());
     return app.help();
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";

@@ -146,6 +146,7 @@ TEST_CASE("every command shows its options and examples, and the program its ver
     const Ran help = run_grapevine(command + " --help");
     CHECK(help.status == 0);
     CHECK(help.err == "");
+    CHECK_THAT(help.out, Catch::Contains("Usage: grapevine " + command + " "));
     CHECK_THAT(help.out, Catch::Contains("Examples:\n  grapevine " + command));
     CHECK_THAT(help.out, Catch::Contains("--topology SPEC"));
     CHECK_THAT(help.out, !Catch::Contains("{false}") && !Catch::Contains("--no-no-"));
