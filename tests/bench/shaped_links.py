@@ -2,7 +2,7 @@
 """Four processes on slow links: who computes, and who waits for the network.
 
     shaped_links.py [--rates MBIT ...] [--jobs ...] [--contestants ...] [--seconds T] [--steps N]
-                    [--outer RATE MOMENTUM] [--delay MS] [--rounds N]
+                    [--outer RATE MOMENTUM] [--delay MS] [--rounds N] [--node OPTIONS]
 
 Needs root. Each process is alone on a machine, a network namespace with a link of so many Mbit/s
 each way (tbf) and a delay of 20 ms from machine to machine (shaped_links_net.py). The links are
@@ -15,8 +15,8 @@ four processes share two cores and none waits for one. Jobs:
     slow    the same with one process 3x slower, for so many seconds' worth of steps
 
 Contestants: ddp with Gloo; torchft (of the images); diloco, which is torchft's (of text and slow);
-grapevine, a node and a script that joins it on each machine, method a2cid2. What needs torchft is
-skipped where it cannot be imported.
+grapevine, a node and a script that joins it on each machine, method a2cid2, and what --node says
+(--node="--rate 4 --wire bf16"). What needs torchft is skipped where it cannot be imported.
 
 A row of the table: `compute`, the length of all steps over the time of all processes from the first
 step to the end of the last; `late`, by how much steps were longer than that, over the same time
@@ -79,6 +79,7 @@ class Four(rivals.Contestant):
             steps = RANKS * EVERY * round(words.seconds * pace / (RANKS * EVERY))
         super().__init__(folder, rivals.Case("", factor=job.factor), steps)
         self.seconds = words.seconds if job.timed else 0
+        self.more = words.node.split()
         self.key = os.path.join(folder, "run.key")
         self.told = {
             "steps": steps, "seconds": self.seconds, "step_s": job.step_s, "victim": VICTIM,
@@ -115,7 +116,7 @@ class Four(rivals.Contestant):
                  f"--node-name=n{k}", f"--listen={self.net.address(k)}:{PORT}",
                  f"--key={self.key}", "--no-bulk-encryption",
                  f"--gradients={self.steps}", "--patience=60", "--json",
-                 f"--sample-seconds={SAMPLE_S}"]
+                 f"--sample-seconds={SAMPLE_S}", *self.more]
         if k:
             words.append(f"--join={self.net.address(0)}:{PORT}")
         self.begin(f"node-{k}", [*self.net.inside(k), rivals.PROGRAM, "node", *words],
@@ -205,6 +206,7 @@ def words_given():
     words.add_argument("--lr", type=float, default=1e-3)
     words.add_argument("--delay", type=float, default=20, metavar="MS")
     words.add_argument("--rounds", type=int, default=1)
+    words.add_argument("--node", default="", metavar="OPTIONS", help="more options of the nodes")
     words.add_argument("--logs", action="store_true", help="print what the processes say")
     return words.parse_args()
 
