@@ -208,14 +208,31 @@ void Exchanges::note(StateRank& rank, const ExchangeKey& exchange, double moved)
          moved};
 }
 
+// x and the inner steps of the unfinished round; empty: there are none.
+Vec Exchanges::ahead_of(StateRank& rank) {
+  const double now = ranks_.now();
+  if (const StateRank::Guest* const guest = rank.guest()) {
+    const std::shared_ptr<GuestSeat> seat = guest->ahead.lock();
+    if (seat == nullptr || ranks_.deps.device) return {};
+    // If the script writes its front meanwhile, some numbers have one optimizer step more than
+    // others.
+    const Vec ahead = copies_.fronts().of(seat).front;
+    rank.rule->read(now, ahead);
+    const Term sum[] = {{1, seat->front}, {-1, seat->base}, {1, ahead}};
+    grapevine::combine(ranks_.execution, sum, ahead);
+    return all_finite(ranks_.execution, ahead) ? ahead : Vec{};
+  }
+  LocalSteps* const local = rank.in_round ? nullptr : rank.local();
+  if (local == nullptr) return {};
+  local->follow(now, *rank.rule);
+  return local->taken() > 0 ? local->front() : Vec{};
+}
+
 // The snapshot includes the unfinished inner steps. Otherwise the other rank would average its own
 // inner steps with parameters from before this rank's.
 void Exchanges::snapshot(StateRank& rank, const ExchangeKey& exchange, Payload& out) {
-  const double now = ranks_.now();
-  LocalSteps* local = rank.in_round ? nullptr : rank.local();
-  if (local != nullptr) local->follow(now, *rank.rule);
-  const bool is_ahead = local != nullptr && local->taken() > 0;
-  rank.pairwise().snapshot(now, exchange, is_ahead ? local->front() : Vec{}, out);
+  const Vec ahead = ahead_of(rank);
+  rank.pairwise().snapshot(ranks_.now(), exchange, ahead, out);
 }
 
 void Exchanges::jump(StateRank& rank, Apply& a) {

@@ -54,6 +54,7 @@ class Exchanges {
   double share_of(StateRank&, int peer, const Guard::Judgement&);
   static void note(StateRank&, const ExchangeKey&, double moved);
   void snapshot(StateRank&, const ExchangeKey&, Payload& out);
+  Vec ahead_of(StateRank&);
   void jump(StateRank&, Apply&);
   void begin(StateRank&, const Apply&);
   bool judges_sum(const Apply&) const;

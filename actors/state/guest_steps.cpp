@@ -14,6 +14,8 @@ void GuestSteps::take_step(TakeStep& step) {
     guest->waits = std::move(step.seat);
     return;
   }
+  const bool takes_several = ranks_.deps.inner || step.seat->optimizer_steps > 1;
+  guest->ahead = takes_several ? step.seat : nullptr;
   if (!std::exchange(step.seat->steps, false)) {
     step.seat->finite = 1;
     if (ranks_.deps.device) fill(ranks_.execution, 1, copies_.fronts().of(step.seat).finite);

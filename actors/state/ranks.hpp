@@ -31,7 +31,9 @@ class StateRank {
   /// For a rank whose steps scripts compute.
   struct Guest {
     std::shared_ptr<GuestSeat> waits;  // for x, until the round ends
-    uint64_t exchanges = 0;            // or rounds, that have changed x
+    // Of the script that was answered last. It takes several optimizer steps until the next answer.
+    std::weak_ptr<GuestSeat> ahead;
+    uint64_t exchanges = 0;  // or rounds, that have changed x
   };
   /// Fields that only some methods and runs need; made at the first use.
   struct Rest {

@@ -370,3 +370,29 @@ TEST_CASE("a script that makes a number which is none hears of it, and nobody el
     for (size_t i = 0; i < p.x->size(); ++i)
       CHECK(std::isfinite(p.x->vec().as<double>()[i]));
 }
+
+// Each rank's own optimum is elsewhere, so that steps do not vanish. The last step of rank 0 takes
+// the rest of the time. The exchanges make x_0 and this step together equal to x_1, but for the
+// newest step of rank 1.
+TEST_CASE("an exchange sends the steps that a script has not told yet, and the sum stays exact") {
+  for (const char* method : {"a2cid2", "ad_psgd"}) {
+    INFO(method);
+    Settings s = descending(method, "chain", 0);
+    s.ranks = 2;
+    s.rate = 4;
+    s.objective.noise = 0;
+    s.until_s = 60.5;
+    s.outer_lr = 1, s.outer_momentum = 0;
+    std::vector<std::vector<ScriptOptions>> scripts(2, {{.writes_early = true}});
+    ScriptOptions& first = scripts[0][0];
+    first.tests_at = 10, first.tests_s = 1000;
+    const RunResult r = with_scripts(s, 1, scripts);
+    CHECK(steps_of(r, 0) == 10);
+    CHECK(r.outcome.conserved_error < 1e-12);
+    CHECK(apart_by(r, 0, 1) > 0.08);
+    first.writes_early = false;
+    CHECK(apart_by(with_scripts(s, 1, scripts), 0, 1) < 0.04);
+    first.writes_early = true, first.spoils_at = 10;  // a number that is none stays with the script
+    CHECK(apart_by(with_scripts(s, 1, scripts), 0, 1) < 0.04);
+  }
+}

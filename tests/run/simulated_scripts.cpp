@@ -43,6 +43,7 @@ class Script final : public ScriptActor::base {
           const auto seat = seat_.lock();
           const auto table = deps_.table.lock();
           if (seat == nullptr || table == nullptr) return;
+          if (!deps_.options.writes_early) write(*seat);
           seat->steps = true;
           seat->turn = GuestSeat::Turn::rank;
           const GuestTable::RankWorker server = table->worker_at(deps_.place);
@@ -63,6 +64,7 @@ class Script final : public ScriptActor::base {
     const ParameterLayout& layout = deps_.objective->layout();
     auto memory = std::make_shared<Buffer>(layout.size(), layout.dtype());
     v_ = Buffer(layout.size(), layout.dtype());
+    g_ = Buffer(layout.size(), layout.dtype());
     auto seat = std::make_shared<GuestSeat>(
         memory->vec(), memory,
         [me = caf::actor_cast<ScriptActor>(this)](const GuestAnswer& answer) {
@@ -77,7 +79,14 @@ class Script final : public ScriptActor::base {
     if (const auto table = deps_.table.lock()) table->set_seat(deps_.place, nullptr);
   }
 
-  // The step is made at once, and told when the modelled time is over.
+  void write(GuestSeat& seat) {
+    const ScriptOptions& o = deps_.options;
+    mix_and_step({}, 0, {o.lr, o.momentum, false, 0}, g_, v_, seat.front, {}, {});
+    if (o.spoils_at > 0 && static_cast<double>(deps_.log->steps) == o.spoils_at)
+      *seat.front.as<double>() = std::nan("");
+  }
+
+  // The gradient is computed at once, and the step told when the modelled time is over.
   void answered(const GuestAnswer& a, GuestSeat& seat) {
     ScriptLog& log = *deps_.log;
     if (!std::exchange(begun_, true))
@@ -92,11 +101,8 @@ class Script final : public ScriptActor::base {
     const bool done = o.steps > 0 && log.steps >= o.steps;
     if (done) send(deps_.table.lock()->worker_at(deps_.place).worker, GuestFinished{});
     if (done || a.end) return;
-    Buffer g(v_.size(), v_.dtype());
-    seat.loss = deps_.objective->gradient(0, deps_.place, a.steps, seat.front, g);
-    mix_and_step({}, 0, {o.lr, o.momentum, false, 0}, g, v_, seat.front, {}, {});
-    if (o.spoils_at > 0 && static_cast<double>(log.steps) == o.spoils_at)
-      *seat.front.as<double>() = std::nan("");
+    seat.loss = deps_.objective->gradient(0, deps_.place, a.steps, seat.front, g_);
+    if (o.writes_early) write(seat);
     const bool tests = o.tests_s > 0 && static_cast<double>(log.steps) == o.tests_at;
     const double takes_s = deps_.gradient_s * o.slowness + (tests ? o.tests_s : 0);
     at(deps_.clock.now() + takes_s, kStepMade);
@@ -104,7 +110,7 @@ class Script final : public ScriptActor::base {
 
   ScriptDependencies deps_;
   std::weak_ptr<GuestSeat> seat_;
-  Buffer v_;
+  Buffer v_, g_;
   bool begun_ = false;
 };
 

@@ -17,6 +17,7 @@ struct ScriptOptions {
   uint64_t steps = 0;                   // then it says that it has done its share; 0: never
   double tests_at = 0, tests_s = 0;     // after so many steps it does something else for so long
   double spoils_at = 0;                 // after so many steps one number is none; 0: never
+  bool writes_early = false;            // a step is in the front when its time begins
 };
 
 /// The events that scripts have seen.
