@@ -5,8 +5,8 @@
 // rank between a request and its answer, so there is no lock: `turn` tells who owns the front, and
 // the owner writes all other fields. The rank's true x is elsewhere and exchanges meanwhile. The
 // rank may copy the front at any time; a copy from between two answers may have numbers of two
-// optimizer steps. Any script can use a seat: one in another process (transport/guest_listener.hpp),
-// or a simulated one.
+// optimizer steps. Any script can use a seat: one in another process
+// (transport/guest_listener.hpp), or a simulated one.
 #pragma once
 #include <atomic>
 #include <functional>
