@@ -31,7 +31,7 @@ class StateRank {
   /// For a rank whose steps scripts compute.
   struct Guest {
     std::shared_ptr<GuestSeat> waits;  // for x, until the round ends
-    // Of the script that was answered last. It takes several optimizer steps until the next answer.
+    // Of the script, if it takes several optimizer steps between two answers.
     std::weak_ptr<GuestSeat> ahead;
     uint64_t exchanges = 0;  // or rounds, that have changed x
   };
