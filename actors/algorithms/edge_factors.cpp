@@ -217,9 +217,10 @@ PairFactors::PairFactors(const RuleContext& context, DType sent_as)
                                          *parse_power_gossip(context.settings.compress))),
       seed_(context.seed),
       rank_(context.rank),
-      sent_as_(sent_as),
-      exact_(execution_, sent_as == context.layout.dtype() ? 0 : plan_->largest_message(),
-             context.layout.dtype()) {}
+      sent_as_(sent_as) {
+  const DType own = context.layout.dtype();
+  if (sent_as != own) exact_ = Buffer(execution_, plan_->largest_message(), own);
+}
 
 EdgeFactors& PairFactors::at(const ExchangeKey& key) {
   const auto found =
@@ -237,11 +238,10 @@ EdgeFactors& PairFactors::at(const ExchangeKey& key) {
 
 void PairFactors::write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde,
                         Payload& out) {
-  const Vec exact = exact_.size() > 0 ? exact_.vec() : Vec{};
-  if (!x_tilde) return at(key).encode(x, out, exact);
+  if (!x_tilde) return at(key).encode(x, out, exact_);
   if (mixed_.size() == 0) mixed_ = Buffer(execution_, x.size, x.dtype);
   extrapolate(execution_, c, x, x_tilde, mixed_);
-  at(key).encode(mixed_, out, exact);
+  at(key).encode(mixed_, out, exact_);
 }
 
 void PairFactors::name(RuleState& state) {

@@ -143,7 +143,7 @@ class PairFactors {
   std::vector<EdgeFactors> edges_;  // by rising peer
   DType sent_as_;
   Buffer mixed_;  // x at a snapshot, if the rule has x~
-  Buffer exact_;  // a message before it is rounded
+  Buffer exact_;  // a message before it is rounded; null: it is not
 };
 
 }  // namespace grapevine

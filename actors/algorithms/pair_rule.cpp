@@ -22,9 +22,7 @@ class PairParts {
         sent_as_(sent_as),
         part_(execution_, random_.size(), c.layout.dtype()),
         whole_(execution_, c.layout.size(), c.layout.dtype()),
-        zeros_(execution_, c.layout.size(), c.layout.dtype()) {
-    fill(execution_, 0, zeros_);
-  }
+        zeros_(execution_, c.layout.size(), c.layout.dtype()) {}
 
   size_t bytes() const { return random_.size() * size_of(sent_as_); }
 
